@@ -35,6 +35,22 @@ type PoolGuarantees struct {
 	// due and at most one percent of it was broken; nil if nothing was due.
 	Kept     *float64 `yson:"kept"`
 	KeptTime *float64 `yson:"kept_time"`
+	// Day is the day of the line in a report by day.
+	Day string `yson:"day"`
+	// Flow is the books of a relaxed pool's flow; nil for other pools.
+	Flow *FlowGuarantee `yson:"flow"`
+}
+
+// FlowGuarantee is what a relaxed pool was promised over time, in seconds of its whole tree.
+type FlowGuarantee struct {
+	// Flowed is its flow, Due the part that it asked for when it came or could save until it asked, Got what
+	// it got by it, and Overflowed what it could not save.
+	Flowed     float64 `yson:"flowed"`
+	Due        float64 `yson:"due"`
+	Got        float64 `yson:"got"`
+	Overflowed float64 `yson:"overflowed"`
+	// Kept reports whether it got at least 99 % of what was due; nil if nothing was.
+	Kept *bool `yson:"kept"`
 }
 
 // ShortCause is a part of what a pool lacked.
@@ -50,15 +66,37 @@ type ReportQuery struct {
 	Pool string    `yson:"pool"`      // empty means all pools
 	From time.Time `yson:"from_time"` // zero means the start of the day of To, in UTC
 	To   time.Time `yson:"to_time"`   // zero means now
+	// By divides the lines: "day" in reports about guarantees.
+	By []string `yson:"by"`
 }
 
-// ReportGuarantees returns which guarantees were kept, and why others were not.
-func (c *Client) ReportGuarantees(ctx context.Context, q ReportQuery) (*GuaranteeReport, error) {
-	return ask[GuaranteeReport](ctx, c, "get_report", struct {
+// Report is a report with a table. Lines have a value for each column.
+type Report struct {
+	From    time.Time `yson:"from_time"`
+	To      time.Time `yson:"to_time"`
+	Columns []string  `yson:"columns"`
+	Lines   []Value   `yson:"lines"`
+	Raw     Value     `yson:"."`
+}
+
+// ReportPreemptions returns which jobs were preempted, for whom, by which rule, and what that cost. Raw has the
+// cycles found.
+func (c *Client) ReportPreemptions(ctx context.Context, q ReportQuery) (*Report, error) {
+	return askReport[Report](ctx, c, "preemptions", q)
+}
+
+func askReport[T any](ctx context.Context, c *Client, name string, q ReportQuery) (*T, error) {
+	return ask[T](ctx, c, "get_report", struct {
 		Report string    `yson:"report"`
 		Tree   string    `yson:"pool_tree"`
 		Pool   string    `yson:"pool"`
 		From   time.Time `yson:"from_time"`
 		To     time.Time `yson:"to_time"`
-	}{"guarantees", q.Tree, q.Pool, q.From, q.To})
+		By     []string  `yson:"by"`
+	}{name, q.Tree, q.Pool, q.From, q.To, q.By})
+}
+
+// ReportGuarantees returns which guarantees were kept, and why others were not.
+func (c *Client) ReportGuarantees(ctx context.Context, q ReportQuery) (*GuaranteeReport, error) {
+	return askReport[GuaranteeReport](ctx, c, "guarantees", q)
 }

@@ -47,6 +47,11 @@ type Options struct {
 	// the run.
 	Verify bool
 	Bounds Bounds
+	// Watch, if not nil, sees every accepted input, with the core's decisions.
+	Watch func(now time.Time, input core.Input, out *core.Decisions)
+	// Enough, if not nil, is called after every update of fair shares. The run ends
+	// when it returns true.
+	Enough func() bool
 }
 
 // Bounds end a run that grows too large, with a [BoundError]. Zero means no bound.
@@ -97,8 +102,6 @@ type run struct {
 	// core gives up silent nodes.
 	everyBeat bool
 	start     *Start // nil if the core was empty
-	// watch, if not nil, sees every accepted input, with the core's decisions.
-	watch func(now time.Time, input core.Input, out *core.Decisions)
 
 	from time.Duration // when the run started
 	// closedUntil is when nodes first get jobs.
@@ -283,8 +286,8 @@ func (r *run) apply(input core.Input) error {
 	if err := r.core.Apply(r.date(), input, &r.out); err != nil {
 		return err
 	}
-	if r.watch != nil {
-		r.watch(r.date(), input, &r.out)
+	if r.options.Watch != nil {
+		r.options.Watch(r.date(), input, &r.out)
 	}
 	if r.options.Verify {
 		if err := r.core.Verify(); err != nil {
@@ -386,6 +389,10 @@ func (r *run) update() {
 	r.settleClosing()
 	r.queue.push(r.now+r.scenario.UpdatePeriod, kindUpdate, 0, 0)
 	r.report()
+	if r.options.Enough != nil && r.options.Enough() {
+		r.queue.push(r.now, kindEnd, 0, 0)
+		return
+	}
 	if r.scenario.Duration.IsSet() || r.toCome > 0 {
 		return
 	}

@@ -215,7 +215,7 @@ operations:
 			s := read(t, text)
 			settings := SettingsOf(s)
 			r := newRun(s, core.New(settings), Options{})
-			r.watch = func(now time.Time, input core.Input, _ *core.Decisions) {
+			r.options.Watch = func(now time.Time, input core.Input, _ *core.Decisions) {
 				if every { // an input that may change anything makes the next update due
 					if err := r.core.Apply(now, &core.SettingsInput{Settings: settings}, &core.Decisions{}); err != nil {
 						t.Fatal(err)

@@ -116,14 +116,14 @@ func TestAScenarioThatIsResumedGoesOnAsIfItHadNotStopped(t *testing.T) {
 			resumed := rest(t, test.text, straight.present(test.moment))
 			before := hashOf(t, straight.core)
 			var want, got []string
-			resumed.watch = told(&got)
+			resumed.options.Watch = told(&got)
 			if _, err := resumed.complete(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if hashOf(t, straight.core) != before {
 				t.Error("the run ahead has changed the original")
 			}
-			straight.watch = told(&want)
+			straight.options.Watch = told(&want)
 			if err := straight.loop(context.Background()); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 func TestJobsGetTheGPUsOfTheirNode(t *testing.T) {
@@ -49,8 +51,8 @@ func TestJobsGetTheGPUsOfTheirNode(t *testing.T) {
 	}
 	await(t, "the node has three GPUs that are well", func() bool {
 		for _, node := range c.scheduler.Server.Nodes() {
-			if alerts := fmt.Sprint(node.Status.GetAlerts()); strings.Contains(alerts, "gpu_unhealthy: GPU-fake-3 gets no jobs: it smells") {
-				return node.Status.GetLimits().GetGpu() == 3
+			if alerts := fmt.Sprint(node.Status.Alerts); strings.Contains(alerts, "gpu_unhealthy: GPU-fake-3 gets no jobs: it smells") {
+				return node.Status.Limits != nil && node.Status.Limits[resource.GPU] == 3
 			}
 		}
 		return false

@@ -40,8 +40,8 @@ func TestTheReserveOfTheFirstJobsIsHalfOfTheLimit(t *testing.T) {
 	id := c.start(task("a", gateWaits, "job_count: 2", "memory_limit: 400MiB"))
 	jobs := c.awaitRunning(id, 2)
 	for _, j := range jobs {
-		if j.Reserve.GetUserJob() != 200*mib || j.Resources[resource.Memory] != 200*mib+footprint+proxyBase {
-			t.Errorf("reserve %d, given %d", j.Reserve.GetUserJob(), j.Resources[resource.Memory])
+		if j.Reserve.User != 200*mib || j.Resources[resource.Memory] != 200*mib+footprint+proxyBase {
+			t.Errorf("reserve %d, given %d", j.Reserve.User, j.Resources[resource.Memory])
 		}
 	}
 	await(t, "the pool holds what its jobs were given", func() bool {

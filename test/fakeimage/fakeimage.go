@@ -68,7 +68,7 @@ func archive(entries []Entry) ([]byte, error) {
 }
 
 // programs are what every image has.
-var programs = []string{"sh", "cat", "ls", "id", "touch", "env", "sleep", "stat", "true"}
+var programs = []string{"sh", "cat", "ls", "id", "touch", "env", "sleep", "stat", "true", "mkdir", "mv"}
 
 var base = sync.OnceValues(func() ([]byte, error) {
 	entries := []Entry{{Name: "etc/release", Content: "fake\n", Mode: 0o644}, {Name: "work", Kind: tar.TypeDir}}

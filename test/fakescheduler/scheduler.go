@@ -369,7 +369,7 @@ func (s *Scheduler) assign(name string, session *nodeproto.Session) {
 			Number: number, Operation: 1, OperationId: "1-1", TaskName: "task", Cookie: cookie, TreeName: "default",
 			Resources: s.resources,
 		}
-		if session.Start(identity, s.spec, nil) != nil {
+		if session.Start(identity, s.spec, nil, nil) != nil {
 			return
 		}
 		s.store.pending = s.store.pending[1:]

@@ -51,10 +51,13 @@ func (f *fixture) rich() {
 	archive(f.withoutNumber7())
 	logGallery(f)
 	f.put(store.Rows{
-		Audit:         []store.AuditRecord{{Time: at(1), User: "ann"}},
-		HistorySeries: []store.HistorySeries{{Number: 0, Resource: "cpu", Name: "usage"}},
-		HistoryBlocks: []store.HistoryBlock{{Tree: "main", Pool: "prod", Level: 1, Start: at(0), Data: []byte{1, 2, 3}}},
-		LedgerRows:    []store.LedgerRow{{Tree: "main", Pool: "prod", Data: []byte{9}}, {Tree: "main", Pool: "prod", Level: 3600, Start: at(0), Data: []byte{1, 2}}},
+		Audit:          []store.AuditRecord{{Time: at(1), User: "ann"}},
+		HistorySeries:  []store.HistorySeries{{Number: 0, Resource: "cpu", Name: "usage"}},
+		HistoryBlocks:  []store.HistoryBlock{{Tree: "main", Pool: "prod", Level: 1, Start: at(0), Data: []byte{1, 2, 3}}},
+		LedgerRows:     []store.LedgerRow{{Tree: "main", Pool: "prod", Data: []byte{9}}, {Tree: "main", Pool: "prod", Level: 3600, Start: at(0), Data: []byte{1, 2}}},
+		LedgerTallies:  []store.LedgerTally{{Kind: "usage", Tree: "main", Level: 3600, Start: at(0), Data: []byte{7}}},
+		Forecasts:      []store.Forecast{{Operation: 1, Target: 1, Made: at(1), Tree: "main", Pool: "prod", Settled: at(2), Data: []byte("{}")}},
+		ForecastModels: []store.ForecastModel{{Name: "main", Updated: at(1), Data: []byte{1}}},
 	})
 }
 
@@ -255,6 +258,50 @@ var historyChecks = []check{
 		query(store.LedgerQuery{Tree: "other", Level: 3600, From: at(0), To: at(7200)})
 		f.delete(store.Rows{LedgerRows: []store.LedgerRow{row("prod", 0, time.Time{}, 0)}})
 		query(store.LedgerQuery{})
+	}},
+	{"tallies of the ledger are replaced, and selected by kind, tree, level and time", func(f *fixture) {
+		row := func(kind, tree string, level int32, start time.Time, data byte) store.LedgerTally {
+			return store.LedgerTally{Kind: kind, Tree: tree, Level: level, Start: start, Data: []byte{data}}
+		}
+		f.put(store.Rows{LedgerTallies: []store.LedgerTally{
+			row("usage", "main", 3600, at(0), 1), row("usage", "main", 3600, at(3600), 2), row("usage", "gpu", 3600, at(0), 3), row("usage", "main", 86400, at(0), 4), row("preemptions", "main", 3600, at(0), 5),
+		}})
+		f.put(store.Rows{LedgerTallies: []store.LedgerTally{row("usage", "main", 3600, at(0), 6)}})
+		query := func(q store.TallyQuery, want ...store.LedgerTally) {
+			f.Helper()
+			rows, err := f.s.Tallies(f.ctx, q)
+			f.ok(err)
+			f.same(rows, want)
+		}
+		query(store.TallyQuery{Level: 3600, From: at(0), To: at(3600)}, row("preemptions", "main", 3600, at(0), 5), row("usage", "gpu", 3600, at(0), 3), row("usage", "main", 3600, at(0), 6))
+		query(store.TallyQuery{Kind: "usage", Tree: "main", Level: 3600, From: at(0), To: at(7200)}, row("usage", "main", 3600, at(0), 6), row("usage", "main", 3600, at(3600), 2))
+		query(store.TallyQuery{Kind: "usage", Level: 86400, From: at(0), To: at(1)}, row("usage", "main", 86400, at(0), 4))
+	}},
+	{"forecasts are selected by pool, time and whether their outcomes are known", func(f *fixture) {
+		row := func(number, target int32, pool string, made, settled time.Time) store.Forecast {
+			return store.Forecast{Operation: number, Target: target, Made: made, Tree: "main", Pool: pool, Settled: settled, Data: []byte("{}")}
+		}
+		a, b, c := row(1, 0, "prod", at(1), time.Time{}), row(1, 1, "prod", at(1), at(9)), row(2, 0, "batch", at(2), at(3))
+		f.put(store.Rows{Forecasts: []store.Forecast{a, b, c}})
+		query := func(q store.ForecastQuery, want ...store.Forecast) {
+			f.Helper()
+			rows, err := f.s.Forecasts(f.ctx, q)
+			f.ok(err)
+			f.same(rows, want)
+		}
+		query(store.ForecastQuery{}, c, a, b)
+		query(store.ForecastQuery{Open: true}, a)
+		query(store.ForecastQuery{Settled: true, Limit: 1}, c)
+		query(store.ForecastQuery{Tree: "main", Pool: "prod", From: at(1), To: at(2)}, a, b)
+		a.Settled = at(5)
+		f.put(store.Rows{Forecasts: []store.Forecast{a}, ForecastModels: []store.ForecastModel{{Name: "m", Updated: at(1), Data: []byte{7}}}})
+		query(store.ForecastQuery{Open: true})
+		model, err := f.s.ForecastModel(f.ctx, "m")
+		f.ok(err)
+		f.same(model, store.ForecastModel{Name: "m", Updated: at(1), Data: []byte{7}})
+		model, err = f.s.ForecastModel(f.ctx, "none")
+		f.ok(err)
+		f.same(model, store.ForecastModel{})
 	}},
 	{"a damaged block is an error", func(f *fixture) {
 		f.put(store.Rows{

@@ -182,11 +182,14 @@ var retentionChecks = []check{
 					row.Start = time.Time{}
 				}
 				rows.LedgerRows = append(rows.LedgerRows, row)
+				if level > 0 {
+					rows.LedgerTallies = append(rows.LedgerTallies, store.LedgerTally{Kind: "usage", Tree: "t", Level: level, Start: row.Start, Data: []byte{1}})
+				}
 			}
 		}
 		f.put(rows)
-		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 3 + 1})
-		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 1})
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 2 * (3 + 1)})
+		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 2})
 		for level, count := range map[int32]int{0: 1, 3600: 1, 86400: 4, 30 * 86400: 5} {
 			found, err := f.s.Ledger(f.ctx, store.LedgerQuery{Level: level, From: noon.Add(-1000 * day), To: at(1)})
 			f.ok(err)
@@ -194,6 +197,14 @@ var retentionChecks = []check{
 				f.Errorf("level %d: %d rows", level, len(found))
 			}
 		}
+	}},
+	{"forecasts are kept for 90 days", func(f *fixture) {
+		day := 24 * time.Hour
+		for i, age := range []time.Duration{0, 89 * day, 91 * day} {
+			f.put(store.Rows{Forecasts: []store.Forecast{{Operation: int32(i), Made: noon.Add(-age)}}})
+		}
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Forecasts: 1})
+		f.same(f.retain(store.Policy{ForecastAge: day}, noon), store.Removed{Forecasts: 1})
 	}},
 	{"what is much is removed in bounded transactions", func(f *fixture) {
 		var rows store.Rows

@@ -241,6 +241,25 @@ test('an example is simulated, and the report has what the API says', async () =
   page.mistakes();
 });
 
+test('what-if compares the cluster without and with changes; a wrong change is refused in words', async () => {
+  const page = await newPage('/what-if');
+  const {nodes} = await call('list_nodes');
+  const ask = async (text) => {
+    await page.getByLabel('Changes').fill(text);
+    await page.getByRole('button', {name: 'Compare', exact: true}).click();
+  };
+  await ask('changes: [{pool: nowhere, set: {weight: 2}}]');
+  await shows(page, 'The server refused the request');
+  await page.getByRole('button', {name: 'Nodes are added'}).click();
+  await ask(await page.getByLabel('Changes').inputValue());
+  await page.locator('.tile', {hasText: 'Nodes'}).waitFor();
+  assert.equal(await page.locator('.tile', {hasText: 'Nodes'}).locator('.tile__value').innerText(), String(nodes.length + 2));
+  await shows(page, `was ${nodes.length}`);
+  await page.getByRole('heading', {name: 'Pools that differ'}).waitFor();
+  await shows(page, 'weir what-if - --for 2h');
+  page.mistakes();
+});
+
 test('an uploaded scenario is run as a text; a wrong one is refused in words', async () => {
   const page = await newPage('/simulator');
   const upload = (text) =>

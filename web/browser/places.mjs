@@ -4,6 +4,11 @@ async function simulate(page) {
   await page.locator('.tiles').waitFor();
 }
 
+async function compare(page) {
+  await page.getByRole('button', {name: 'Compare', exact: true}).click();
+  await page.locator('.tiles').waitFor();
+}
+
 async function startDialog(page) {
   await page.getByRole('button', {name: 'Start an operation'}).click();
   await page.getByRole('dialog').getByLabel('Command').fill('echo hello');
@@ -37,6 +42,7 @@ export const places = (operation, node) => [
   {name: 'nodes-map', path: '/nodes?view=map', ready: '.packing__node'},
   {name: 'node', path: `/nodes/${node}`, ready: 'table.plain'},
   {name: 'preemptions', path: '/preemptions', ready: '.empty, .grid'},
+  {name: 'what-if', path: '/what-if', ready: '.raw textarea', prepare: compare},
   {name: 'simulator', path: '/simulator?example=starvation', ready: '.scenario', prepare: simulate},
   {name: 'events', path: '/events', ready: '.grid__body .grid__row'},
 ];

@@ -304,6 +304,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
 	s.AnalysisWorkers = c.Analysis.Workers.Or(s.AnalysisWorkers)
 	s.AnalysisCPU = c.Analysis.CPU.Or(s.AnalysisCPU)
+	s.ForecastCPU = c.Analysis.Forecasts.Or(s.ForecastCPU)
 	s.QuestionsPerMinute = c.Analysis.Questions.Or(s.QuestionsPerMinute)
 	s.SoftQueue = c.Overload.SoftHeartbeats.Or(s.SoftQueue)
 	s.Templates = c.Templates.Value()

@@ -20,14 +20,15 @@ import (
 
 func newReportCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "report",
-		Short:   "Report about the past",
-		Long:    `Report about the past: whether pools got what they were promised, and why they did not.`,
-		Example: `  weir report guarantees`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "report",
+		Short: "Report about the past",
+		Long:  `Report about the past: whether pools got what they were promised, and why they did not; who preempted whom.`,
+		Example: `  weir report guarantees
+  weir report preemptions`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReportGuaranteesCommand(opts))
+	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts))
 	return cmd
 }
 
@@ -95,60 +96,137 @@ func (p *period) read() (from, to time.Time, err error) {
 
 func newReportGuaranteesCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var query client.ReportQuery
-	var when period
-	format := reportFormat{outputFormat: &opts.output}
+	flags := reportFlags{format: reportFormat{outputFormat: &opts.output}}
+	byDay := false
 	cmd := &cobra.Command{
 		Use:   "guarantees",
 		Short: "Report which guarantees were kept, and why others were not",
-		Long: `Report for every pool with a strong or burst guarantee what it was promised, asked for and got, what was due (the part of
+		Long: `Report for every pool with a strong or integral guarantee what it was promised, asked for and got, what was due (the part of
 the promise that it asked for), and what it lacked of that, by cause. KEPT is the part of what was due that was not broken: causes in
 the pool's own settings (count_limit, own_limit, parent_limit, volume_empty) break no promise. TIME KEPT is the part of the time in which
 at most one percent of what was due was broken. Both are "–" if nothing was due.
+
+A flow guarantee of a relaxed pool is a promise about days. FLOW says on how many days of those on which anything was due the pool got at
+least 99 % of it by its flow; with --by day it says whether it did.
 
 Amounts are of the dominant resource of the pool's demand, multiplied by time; a pool has a line for each resource that was dominant.
 Without flags, the report is about today, in UTC. It consists of whole hours.`,
 		Example: `  weir report guarantees
   weir report guarantees --day 2026-10-31 --pool production
+  weir report guarantees --month 2026-10 --by day
   weir report guarantees --month 2026-10 -o csv`,
 		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
-			var err error
-			if query.From, query.To, err = when.read(); err != nil {
+			if err := flags.read(); err != nil {
 				return err
 			}
-			report, err := s.ReportGuarantees(s.ctx, query)
+			if byDay {
+				flags.query.By = []string{"day"}
+			}
+			report, err := s.ReportGuarantees(s.ctx, flags.query)
 			if err != nil {
 				return err
 			}
-			if format.csv {
+			if flags.format.csv {
 				return writeGuaranteesCSV(s.out, report)
 			}
-			return s.print(report.Raw, func(w io.Writer) error { return writeGuarantees(w, report) })
+			var days *client.GuaranteeReport
+			if !byDay && hasFlow(report) {
+				query := flags.query
+				query.From, query.To, query.By = report.From, report.To, []string{"day"}
+				if days, err = s.ReportGuarantees(s.ctx, query); err != nil {
+					return err
+				}
+			}
+			return s.print(report.Raw, func(w io.Writer) error { return writeGuarantees(w, report, days) })
 		}),
 	}
-	flags := cmd.Flags()
-	flags.VarP(&format, "output", "o", "output format")
-	r.mustComplete(cmd, "output", cobra.FixedCompletions([]cobra.Completion{"table", "csv", "json", "yaml", "yson"}, cobra.ShellCompDirectiveNoFileComp))
-	flags.StringVar(&query.Pool, "pool", "", "only this pool")
-	flags.StringVar(&query.Tree, "tree", "", "pool tree; the default one if unset")
-	r.mustComplete(cmd, "tree", r.completeTrees())
-	r.mustComplete(cmd, "pool", r.completePools())
-	when.addTo(cmd)
+	flags.addTo(r, cmd)
+	cmd.Flags().Var(&dayFlag{&byDay}, "by", "divide the lines: day")
+	r.mustComplete(cmd, "by", cobra.FixedCompletions([]cobra.Completion{"day"}, cobra.ShellCompDirectiveNoFileComp))
 	return r.addTo(cmd)
 }
 
-func writeGuarantees(w io.Writer, report *client.GuaranteeReport) error {
-	const layout = "2006-01-02 15:04"
-	fmt.Fprintf(w, "From %s to %s UTC.\n", report.From.UTC().Format(layout), report.To.UTC().Format(layout))
+// dayFlag is a flag whose only value is day.
+type dayFlag struct{ set *bool }
+
+// String returns the value of the flag.
+func (f *dayFlag) String() string {
+	if f.set != nil && *f.set {
+		return "day"
+	}
+	return ""
+}
+
+// Type is the kind of the flag's value in help.
+func (f *dayFlag) Type() string { return "day" }
+
+// Set reads the flag.
+func (f *dayFlag) Set(value string) error {
+	if value != "day" {
+		return errors.New("must be day")
+	}
+	*f.set = true
+	return nil
+}
+
+// hasFlow reports whether a report has relaxed pools.
+func hasFlow(report *client.GuaranteeReport) bool {
+	return slices.ContainsFunc(report.Pools, func(p client.PoolGuarantees) bool { return p.Flow != nil })
+}
+
+// flowText says whether a flow guarantee was kept: on that day, or on how many days.
+func flowText(p *client.PoolGuarantees, days *client.GuaranteeReport) string {
+	if days == nil {
+		switch {
+		case p.Flow == nil || p.Flow.Kept == nil:
+			return "–"
+		case *p.Flow.Kept:
+			return "kept"
+		}
+		return "broken"
+	}
+	due, kept := map[string]bool{}, map[string]bool{}
+	for i := range days.Pools {
+		if d := &days.Pools[i]; d.Tree == p.Tree && d.Pool == p.Pool && d.Resource == p.Resource && d.Flow != nil && d.Flow.Kept != nil {
+			due[d.Day], kept[d.Day] = true, *d.Flow.Kept
+		}
+	}
+	count := 0
+	for _, k := range kept {
+		if k {
+			count++
+		}
+	}
+	if len(due) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %s", count, plural(int64(len(due)), "day", "days"))
+}
+
+// writeGuarantees writes a report. days is the same report by day if it has relaxed pools and is not by day itself.
+func writeGuarantees(w io.Writer, report, days *client.GuaranteeReport) error {
+	writeSpan(w, report.From, report.To)
 	if len(report.Pools) == 0 {
 		fmt.Fprintln(w, "No pool had a guarantee.")
 		return nil
 	}
 	t := newTable(w)
-	t.row("POOL", "PROMISED", "ASKED", "DUE", "GOT", "SHORT", "KEPT", "TIME KEPT", "CAUSES")
-	t.alignRight(1, 2, 3, 4, 5, 6, 7)
-	t.fit(widthOf(w), 8)
+	flow, byDay := hasFlow(report), report.Pools[0].Day != ""
+	header := []string{"POOL", "PROMISED", "ASKED", "DUE", "GOT", "SHORT", "KEPT", "TIME KEPT"}
+	if flow {
+		header = append(header, "FLOW")
+	}
+	if byDay {
+		header = append([]string{"DAY"}, header...)
+	}
+	t.row(append(header, "CAUSES")...)
+	for column, name := range header {
+		if name != "DAY" && name != "POOL" {
+			t.alignRight(column)
+		}
+	}
+	t.fit(widthOf(w), len(header))
 	for i := range report.Pools {
 		p := &report.Pools[i]
 		kind, _ := resource.ParseKind(p.Resource)
@@ -158,7 +236,14 @@ func writeGuarantees(w io.Writer, report *client.GuaranteeReport) error {
 		for _, c := range p.Causes {
 			causes = append(causes, c.Cause+" "+amount(c.Amount))
 		}
-		t.row(p.Pool, amount(p.Promised), amount(p.Asked), amount(p.Due), amount(p.Got), amount(p.Short), partText(p.Kept), partText(p.KeptTime), strings.Join(causes, ", "))
+		cells := []string{p.Pool, amount(p.Promised), amount(p.Asked), amount(p.Due), amount(p.Got), amount(p.Short), partText(p.Kept), partText(p.KeptTime)}
+		if flow {
+			cells = append(cells, flowText(p, days))
+		}
+		if byDay {
+			cells = append([]string{p.Day}, cells...)
+		}
+		t.row(append(cells, strings.Join(causes, ", "))...)
 	}
 	return t.flush()
 }
@@ -179,6 +264,7 @@ func writeGuaranteesCSV(w io.Writer, report *client.GuaranteeReport) error {
 	for cause := range ledger.CauseCount {
 		header = append(header, cause.String())
 	}
+	header = append(header, "day", "flow", "flow_due", "flow_got", "flow_overflowed", "flow_kept")
 	if err := out.Write(header); err != nil {
 		return err
 	}
@@ -203,6 +289,16 @@ func writeGuaranteesCSV(w io.Writer, report *client.GuaranteeReport) error {
 				}
 			}
 			line = append(line, number(amount))
+		}
+		line = append(line, p.Day)
+		if f := p.Flow; f != nil {
+			kept := ""
+			if f.Kept != nil {
+				kept = strconv.FormatBool(*f.Kept)
+			}
+			line = append(line, number(f.Flowed), number(f.Due), number(f.Got), number(f.Overflowed), kept)
+		} else {
+			line = append(line, "", "", "", "", "")
 		}
 		if err := out.Write(line); err != nil {
 			return err

@@ -30,6 +30,7 @@ type runCall struct {
 	files             []string
 	image             string
 	outputs           []string // patterns of files to keep
+	resume            bool     // a job that restarts finds them again
 	tag               string
 	notify            []string
 	weight            float64
@@ -78,6 +79,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name (repeatable)")
 	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one that nodes have; if unset, jobs see the programs of their node")
 	flags.StringArrayVar(&c.outputs, "output", nil, "files to keep of the jobs' directory, such as out/ or 'log/*.txt'; weir op artifacts fetches them (repeatable)")
+	flags.BoolVar(&c.resume, "resume", false, "give a job that restarts, for example after preemption, the files of --output that its last attempt left")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
 	flags.StringArrayVar(&c.notify, "notify", nil, "notification target of the cluster that is told when the operation ends (repeatable)")
@@ -190,6 +192,9 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 			return nil, usageErrorf("--time-limit must be a duration, such as 90s or 2h, not %q", c.timeLimit)
 		}
 	}
+	if c.resume && len(c.outputs) == 0 {
+		return nil, usageErrorf("--resume needs --output, which names the files that the next attempt gets")
+	}
 	if c.jobs < 1 {
 		return nil, usageErrorf("--jobs must be at least 1, not %d", c.jobs)
 	}
@@ -222,6 +227,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 	}{
 		{task, "file_paths", len(files) > 0, files}, {task, "docker_image", c.image != "", c.image},
 		{task, "artifact_paths", len(c.outputs) > 0, c.outputs},
+		{task, "restore_artifacts", c.resume, true},
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/sim/forecast"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
 	"github.com/weirhq/weir/internal/sim/scenario"
@@ -26,6 +27,8 @@ type simulateCall struct {
 	seed    uint64
 	compare bool
 	verify  bool
+	// forecasts is the part of the arrivals for which forecasts are made and scored.
+	forecasts float64
 }
 
 func newSimulateCommand(opts *options) *cobra.Command {
@@ -41,14 +44,21 @@ scenario and seed give the same report, byte for byte.
 
 A scenario may state expectations; exit code 1 means that one did not hold.
 
---compare compares two saved results.`,
+--compare compares two saved results.
+
+--forecasts makes forecasts (weir forecast) at random arrivals of operations that cannot start at once,
+from what has happened by then, and reports how well they held: how often outcomes were within the
+90 % interval, how wide it was, and the loss against simpler methods.`,
 		Example: `  weir simulate examples/simulate/production-research.yaml
   weir simulate examples/simulate/production-research.yaml --html report.html --csv series.csv
 
   # Two runs side by side
   weir simulate examples/simulate/node-loss.yaml --seed 1 --save one.json > one.txt
   weir simulate examples/simulate/node-loss.yaml --seed 2 --save two.json > two.txt
-  weir simulate --compare one.json two.json | less`,
+  weir simulate --compare one.json two.json | less
+
+  # How well would forecasts hold on a recorded workload?
+  weir simulate examples/simulate/production-research.yaml --forecasts 0.5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case call.compare && len(args) != 2:
@@ -76,12 +86,13 @@ A scenario may state expectations; exit code 1 means that one did not hold.
 	flags.Uint64Var(&call.seed, "seed", 0, "use this seed instead of the scenario's")
 	flags.BoolVar(&call.compare, "compare", false, "compare two results saved by --save")
 	flags.BoolVar(&call.verify, "verify", false, "check the invariants of the scheduler after every input (slow)")
+	flags.Float64Var(&call.forecasts, "forecasts", 0, "make forecasts at this part of the arrivals, such as 0.2, and report how well they held")
 	return cmd
 }
 
 // refuseWithCompare refuses flags that mean nothing when nothing is run.
 func (c *simulateCall) refuseWithCompare(cmd *cobra.Command) error {
-	for _, flag := range []string{"csv", "save", "seed", "verify"} {
+	for _, flag := range []string{"csv", "save", "seed", "verify", "forecasts"} {
 		if cmd.Flags().Changed(flag) {
 			return usageErrorf("--compare cannot be combined with --%s: it runs nothing", flag)
 		}
@@ -100,10 +111,11 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("forecasts") {
+		return c.runForecasts(cmd, s)
+	}
 	bar := newProgress(cmd.ErrOrStderr(), time.Second)
-	result, err := sim.Run(cmd.Context(), s, sim.Options{Verify: c.verify, Progress: func(p sim.Progress) {
-		bar.showAs(p.Fraction, fmt.Sprintf("%s, %d jobs run", p.Now.Format("2006-01-02 15:04"), p.RunningJobs))
-	}})
+	result, err := sim.Run(cmd.Context(), s, sim.Options{Verify: c.verify, Progress: bar.showRun})
 	bar.clear()
 	if err != nil {
 		return err
@@ -120,6 +132,31 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 		return errReported
 	}
 	return nil
+}
+
+// showRun shows how far a simulation has come.
+func (p *progress) showRun(at sim.Progress) {
+	p.showAs(at.Fraction, fmt.Sprintf("%s, %d jobs run", at.Now.Format("2006-01-02 15:04"), at.RunningJobs))
+}
+
+// runForecasts simulates a scenario and scores forecasts.
+func (c *simulateCall) runForecasts(cmd *cobra.Command, s *scenario.Scenario) error {
+	if c.forecasts <= 0 || c.forecasts > 1 {
+		return usageErrorf("--forecasts must be above 0 and at most 1, not %v", c.forecasts)
+	}
+	for _, flag := range []string{"csv", "html", "save", "verify"} {
+		if cmd.Flags().Changed(flag) {
+			return usageErrorf("--forecasts cannot be combined with --%s: it reports only forecasts", flag)
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr(), time.Second)
+	collection, err := forecast.Collect(cmd.Context(), s, forecast.Trial{Part: c.forecasts, Seed: s.Seed, Progress: bar.showRun})
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	accuracy := collection.Judge()
+	return c.opts.print(cmd.OutOrStdout(), accuracy, accuracy.Write)
 }
 
 // read reads a scenario. Files that it names are relative to its directory.

@@ -177,7 +177,7 @@ type Overload struct {
 // Analysis configures what questions about the cluster may cost.
 type Analysis struct {
 	Workers, Questions opt[int]
-	CPU                opt[float64]
+	CPU, Forecasts     opt[float64]
 }
 
 // Files configures where the contents of files are and how large they may be.
@@ -214,6 +214,8 @@ var analysis = newGroup([]row[Analysis]{
 		func(c *Analysis) *opt[float64] { return &c.CPU }, document.Between(document.Numbers, 0.01, 64)),
 	live("questions_per_minute", "How many questions each user may ask in a minute. Further ones are refused with a code that clients retry.",
 		func(c *Analysis) *opt[int] { return &c.Questions }, counts.Default(30)),
+	live("forecast_cpu", "The part of a core that forecasts use: when operations start and finish (`weir forecast`). 0: there are no forecasts.",
+		func(c *Analysis) *opt[float64] { return &c.Forecasts }, document.Between(document.Numbers, 0, 1).Default(0.05)),
 })
 
 var overload = newGroup([]row[Overload]{

@@ -51,5 +51,5 @@ func TestReportsOfWrongTimesAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", parameters, a.status, a.body)
 		}
 	}
-	c.refused("get_report", fmt.Sprintf("{report=%q}", "usage"), "", wire.CodeGeneric, "guarantees")
+	c.refused("get_report", fmt.Sprintf("{report=%q}", "horoscope"), "", wire.CodeGeneric, "guarantees")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -107,7 +108,7 @@ var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
 	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
-	server.AlertLoopback, server.AlertLedger, server.AlertBlobs, server.AlertBlobsApart,
+	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart,
 }
 
 func (c *cluster) collectProcess(to sink) {
@@ -280,6 +281,18 @@ func (c *cluster) collectWork(to sink) {
 	to.value(jobsAdopted, float64(counters.Adopted))
 	to.distribution(jobStartLatency, measures.JobStartLatency)
 	to.tallies(preemptions, measures.Preemptions)
+	to.value(preemptionCycles, float64(c.server.Counters().PreemptionCycles))
+	for i := range c.trees {
+		t := &c.trees[i]
+		lost := c.server.PreemptionLosses(t.name)
+		for rule := range ledger.RuleCount {
+			for _, k := range resource.Kinds {
+				if t.total[k] > 0 {
+					to.value(preemptionLost, lost[rule][k].Seconds()/float64(k.Scale()), t.name, k.String(), rule.String())
+				}
+			}
+		}
+	}
 }
 
 func (c *cluster) collectTimes(to sink) {

@@ -86,6 +86,8 @@ const (
 	jobsAdopted
 	jobStartLatency
 	preemptions
+	preemptionCycles
+	preemptionLost
 
 	heartbeatLatency
 	heartbeatProcessing
@@ -171,6 +173,8 @@ var Definitions = [metricCount]Definition{
 	jobsAdopted:       {"weir_jobs_adopted_total", "Running jobs that this scheduler adopted from an earlier leader", "counter", nil},
 	jobStartLatency:   {"weir_job_start_latency_seconds", "Time from the decision to start a job to the start of its process, by the clock of its node", "histogram", nil},
 	preemptions:       {"weir_preemptions_total", "Jobs that were preempted, by reason", "counter", []string{"reason"}},
+	preemptionCycles:  {"weir_preemption_cycles_total", "Cycles of operations that preempted each other in turn", "counter", nil},
+	preemptionLost:    {"weir_preemption_lost_amount_seconds_total", "Work that preempted jobs lost, in units × seconds, by the rule that preempted them, since this scheduler leads", "counter", []string{"tree", "resource", "rule"}},
 
 	heartbeatLatency:    {"weir_heartbeat_latency_seconds", "Time from a node's report to the answer, including commits", "histogram", nil},
 	heartbeatProcessing: {"weir_heartbeat_processing_seconds", "Time that the scheduler's loop spent on a heartbeat, all scheduling stages together", "histogram", nil},

@@ -365,6 +365,12 @@ func TestPreemptionsAreCountedOnBothSides(t *testing.T) {
 	if got := valueOf(t, found["weir_pool_preemptions_suffered_total"], "pool", "owner"); got != 0 {
 		t.Errorf("the owner suffered %v", got)
 	}
+	if got := valueOf(t, found["weir_preemption_lost_amount_seconds_total"], "rule", "starving", "resource", "cpu"); got <= 0 {
+		t.Errorf("%v core·s are lost", got)
+	}
+	if got := valueOf(t, found["weir_preemption_cycles_total"]); got != 0 {
+		t.Errorf("%v cycles", got)
+	}
 }
 
 // A scrape does not wait while a request blocks the loop.

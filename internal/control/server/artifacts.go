@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/checksum"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 // artifactPatience is how long an archive stays open between two of its pieces. Later pieces open it again.
@@ -25,6 +28,27 @@ type Artifacts struct {
 	Files     []Artifact `json:"files"`
 	Truncated bool       `json:"truncated,omitempty"`
 	Message   string     `json:"message,omitempty"`
+	// Task and Cookie are the work that the job did.
+	Task   string `json:"task,omitempty"`
+	Cookie int32  `json:"cookie"`
+}
+
+// work identifies what a job does, across attempts.
+type work struct{ task, cookie int32 }
+
+// archive is the files of an attempt, which the next attempt gets.
+type archive struct {
+	sum  checksum.Sum
+	size int64
+	job  core.JobID // that left them
+}
+
+// message returns the archive as a node gets it, nil if there is none.
+func (a *archive) message() *nodev1.Content {
+	if a == nil {
+		return nil
+	}
+	return &nodev1.Content{Sha256: a.sum[:], Size: a.size}
 }
 
 // Artifact is a file that a job left behind.
@@ -98,7 +122,10 @@ type archiveOf struct {
 	user      string
 }
 
-func (o *archiveOf) holder() string { return fmt.Sprintf("%s%d", artifactHolder, o.job) }
+func (o *archiveOf) holder() string { return holderOf(o.job) }
+
+// holderOf is a job's name as the holder of its archive.
+func holderOf(job core.JobID) string { return fmt.Sprintf("%s%d", artifactHolder, job) }
 
 // UploadArtifacts stores a piece of the files that a job leaves behind. The archive is stored for good when its last piece is
 // acknowledged.
@@ -196,10 +223,11 @@ func (s *Server) addPiece(ctx context.Context, a *artifactUpload, name string, o
 
 // storeArtifacts makes a job use its archive.
 func (t *term) storeArtifacts(of *archiveOf, content *blob.Content, list *nodev1.ArtifactList) error {
-	if t.jobs[of.job] == nil {
+	job := t.jobs[of.job]
+	if job == nil || t.operations[of.operation] == nil {
 		return refuseNode(nodev1.RefusalReason_REFUSAL_REASON_INVALID, "job %d has ended meanwhile", of.job)
 	}
-	description := Artifacts{Truncated: list.GetTruncated(), Message: list.GetMessage()}
+	description := Artifacts{Truncated: list.GetTruncated(), Message: list.GetMessage(), Task: job.TaskName, Cookie: job.Cookie}
 	for _, f := range list.GetFiles() {
 		description.Files = append(description.Files, Artifact{Path: strings.ToValidUTF8(f.GetPath(), "?"), Size: f.GetSize(), Mode: f.GetMode()})
 	}
@@ -207,6 +235,48 @@ func (t *term) storeArtifacts(of *archiveOf, content *blob.Content, list *nodev1
 		Content: content.Sum.String(), Holder: of.holder(), User: of.user, Size: content.Size,
 		Operation: int32(of.operation), Job: uint64(of.job), Document: mustJSON(description),
 	})
+	t.operations[of.operation].keep(work{job.Task, job.Cookie}, &archive{content.Sum, content.Size, of.job}, &t.open.rows)
+	return nil
+}
+
+// keep remembers an archive for the next attempt at the same work, and drops that of the attempt before.
+func (o *activeOperation) keep(w work, a *archive, rows *store.Batch) {
+	if !o.record.Spec.Tasks[w.task].Value.Artifacts.Restore.Value() {
+		return
+	}
+	if o.kept == nil {
+		o.kept = map[work]*archive{}
+	}
+	if last := o.kept[w]; last != nil && last.job != a.job {
+		rows.Delete.ContentUses = append(rows.Delete.ContentUses, store.ContentUse{Content: last.sum.String(), Holder: holderOf(last.job)})
+	}
+	o.kept[w] = a
+}
+
+// reviveArchives finds the archives that the next attempts of an operation's jobs get.
+func (t *term) reviveArchives(ctx context.Context) error {
+	for id, op := range t.operations { // the order does not matter
+		tasks := op.record.Spec.Tasks
+		if !slices.ContainsFunc(tasks, func(n document.Named[operation.Task]) bool { return n.Value.Artifacts.Restore.Value() }) {
+			continue
+		}
+		uses, err := t.server.store.OperationContents(ctx, int32(id), 0)
+		if err != nil {
+			return err
+		}
+		for i := range uses {
+			described, isArchive, err := ReadArtifacts(&uses[i])
+			task := slices.IndexFunc(tasks, func(n document.Named[operation.Task]) bool { return n.Name == described.Task })
+			if err != nil || !isArchive || task < 0 {
+				continue
+			}
+			sum, err := checksum.Parse(uses[i].Content)
+			if err != nil {
+				return fmt.Errorf("content %s: %w", uses[i].Content, err)
+			}
+			op.keep(work{int32(task), described.Cookie}, &archive{sum, uses[i].Size, core.JobID(uses[i].Job)}, &t.open.rows)
+		}
+	}
 	return nil
 }
 

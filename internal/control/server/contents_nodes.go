@@ -96,6 +96,9 @@ func (t *term) sizeFor(request *nodev1.FetchContentRequest, sum checksum.Sum) (i
 				return file.GetSize(), nil
 			}
 		}
+		if a := op.kept[work{job.Task, job.Cookie}]; a != nil && a.sum == sum {
+			return a.size, nil
+		}
 	}
 	return 0, refuseNode(nodev1.RefusalReason_REFUSAL_REASON_INVALID, "job %s does not use the content %s", job.ID, sum)
 }

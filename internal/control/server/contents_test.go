@@ -159,3 +159,73 @@ func TestArtifactsArriveInPiecesAndCountInTheQuota(t *testing.T) {
 	}
 	s.stop()
 }
+
+// leaveFiles uploads an archive of one file for a job.
+func (m *machine) leaveFiles(s *scheduler, number uint64, archive string) {
+	m.t.Helper()
+	sum := checksum.Of([]byte(archive))
+	_, err := s.NodeService().UploadArtifacts(m.t.Context(), nodeproto.Peer{}, &nodev1.UploadArtifactsRequest{
+		NodeName: m.name, Incarnation: m.session.Incarnation(), Job: number, Data: []byte(archive), Total: int64(len(archive)), Sha256: sum[:],
+		List: &nodev1.ArtifactList{Files: []*nodev1.Artifact{{Path: "out", Size: 1}}},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func TestAJobThatRestartsGetsTheFilesOfItsLastAttemptAlsoFromTheNextLeader(t *testing.T) {
+	directory := t.TempDir()
+	s := leadWithBlobs(t, directory)
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 2)
+	m.beat(s)
+	s.start("{pool: p, tasks: {t: {job_count: 2, command: x, artifact_paths: [out], restore_artifacts: true}}}")
+	s.eventually("the jobs run", func() bool { m.beat(s); return len(m.jobs) == 2 })
+	first := m.some()
+	if !m.jobs[first].Spec.GetArtifacts().GetOfAborted() || m.jobs[first].Restore != nil {
+		t.Errorf("the first attempt starts with %v", m.jobs[first])
+	}
+	cookie := m.jobs[first].Identity.GetCookie()
+	attempt := func(from uint64, files string) (next uint64) {
+		t.Helper()
+		m.leaveFiles(s, from, files)
+		m.end(from, nodev1.JobState_JOB_STATE_ABORTED, "preemption")
+		s.eventually("the job restarts", func() bool { m.beat(s); return len(m.jobs) == 2 })
+		for number, start := range m.jobs {
+			if start.Identity.GetCookie() == cookie {
+				next = number
+			} else if start.Restore != nil {
+				t.Errorf("the other job gets %v", start.Restore)
+			}
+		}
+		sum := checksum.Of([]byte(files))
+		if got := m.jobs[next].Restore; !bytes.Equal(got.GetSha256(), sum[:]) || got.GetSize() != int64(len(files)) {
+			t.Errorf("the next attempt gets %v, want %s", got, sum)
+		}
+		piece, err := s.NodeService().FetchContent(t.Context(), nodeproto.Peer{}, &nodev1.FetchContentRequest{
+			NodeName: m.name, Incarnation: m.session.Incarnation(), Job: next, Sha256: sum[:],
+		})
+		if err != nil || string(piece.GetData()) != files {
+			t.Errorf("the node fetches %q, %v", piece.GetData(), err)
+		}
+		return next
+	}
+	attempt(attempt(first, "step 1"), "step 2")
+	uses, err := s.Store().OperationContents(t.Context(), 1, 0)
+	if err != nil || len(uses) != 1 {
+		t.Errorf("the files of %d attempts are kept, %v", len(uses), err)
+	}
+	s.stop()
+
+	s = leadWithBlobs(t, directory)
+	m.session = nodeproto.NewNodeSession(&nodev1.NodeDescription{Name: m.name, Resources: &nodev1.Amounts{UserSlots: 2, Cpu: 200, Memory: 2 << 30}}, 2, nil)
+	clear(m.jobs) // the node has lost them
+	s.eventually("the jobs run again", func() bool { m.beat(s); return len(m.jobs) == 2 })
+	sum := checksum.Of([]byte("step 2"))
+	for _, start := range m.jobs {
+		if start.Identity.GetCookie() == cookie && !bytes.Equal(start.Restore.GetSha256(), sum[:]) {
+			t.Errorf("the job gets %v from the next leader", start.Restore)
+		}
+	}
+	s.stop()
+}

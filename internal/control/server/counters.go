@@ -12,9 +12,12 @@ type counters struct {
 	commits, rows     atomic.Uint64
 	operationsStarted atomic.Uint64
 	preemptions       atomic.Uint64
+	preemptionCycles  atomic.Uint64
 	adopted           atomic.Uint64
 	skipped           atomic.Uint64
 	glasses           atomic.Uint64 // forks of the core for analyses
+	ensembles         atomic.Uint64 // of forecasts
+	ensembleNanos     atomic.Uint64
 	heartbeats        atomic.Uint64
 	heartbeatNanos    atomic.Uint64
 	updates           atomic.Uint64
@@ -44,7 +47,7 @@ type Counters struct {
 	Heartbeats, SchedulingSkipped, Updates  uint64
 	HeartbeatTime, UpdateTime, LastUpdate   time.Duration
 	JobsCompleted, JobsFailed, JobsAborted  uint64
-	JobsInterrupted                         uint64
+	JobsInterrupted, PreemptionCycles       uint64
 	Waiting                                 int // requests
 }
 
@@ -57,7 +60,7 @@ func (s *Server) Counters() Counters {
 		HeartbeatTime: time.Duration(c.heartbeatNanos.Load()), UpdateTime: time.Duration(c.updateNanos.Load()),
 		LastUpdate: time.Duration(c.lastUpdateNanos.Load()), JobsCompleted: c.jobsEnded[core.JobCompleted].Load(),
 		JobsFailed: c.jobsEnded[core.JobFailed].Load(), JobsAborted: c.jobsEnded[core.JobAborted].Load(),
-		JobsInterrupted: c.jobsEnded[core.JobInterrupted].Load(),
+		JobsInterrupted: c.jobsEnded[core.JobInterrupted].Load(), PreemptionCycles: c.preemptionCycles.Load(),
 	}
 	if t := s.term.Load(); t != nil {
 		out.Waiting = len(t.requests)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -34,6 +35,9 @@ func (t *term) take() {
 		}
 		for _, id := range t.out.TakenBack {
 			t.open.rows.Delete.Jobs = append(t.open.rows.Delete.Jobs, store.Job{Number: uint64(id)})
+			if job := t.jobs[id]; job != nil {
+				t.enterEnd(job, ledger.End{NotBegun: true})
+			}
 			t.removeJob(id)
 		}
 		for _, id := range t.out.FailRunning {
@@ -93,8 +97,12 @@ func (t *term) started(s *core.Started) {
 	t.putJob(job)
 	t.storeRunning(job)
 	t.touched[s.Operation] = true
+	if !op.begun {
+		op.begun = true
+		t.tell(news{kind: newsBegun, operation: s.Operation})
+	}
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
-	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
+	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job), op.kept[work{s.Task, s.Cookie}].message()); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
 		node.session.AskFull()
 	}
@@ -202,11 +210,13 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	if job == nil {
 		return
 	}
+	t.enterEnd(job, ledger.End{NotBegun: job.ExecStart.IsZero()})
 	t.removeJob(s.Job)
 	op := t.operations[job.Operation]
 	if op == nil {
 		return
 	}
+	t.tellJobEnd(job, false)
 	pool := op.pool(job.Tree)
 	// The snapshot in this commit includes it.
 	op.ends++
@@ -257,6 +267,7 @@ func (t *term) preempted(s *core.Stopped, job *Job) {
 	t.event(e, facts...)
 	t.server.counters.preemptions.Add(1)
 	t.server.counters.preemption(s.Preemption, e.Tree, e.Pool, forPool)
+	t.enterPreemption(s, job, e.Pool, forPool)
 }
 
 // failRunning asks the jobs of an operation that exceeded its time limit to fail.
@@ -312,6 +323,8 @@ func (t *term) ended(e *core.Ended) {
 	job := t.jobs[e.Job]
 	if job == nil {
 		job = &Job{Number: e.Job, Operation: e.Operation, JobRef: e.JobRef, TaskName: op.record.Spec.Tasks[e.Task].Name, Start: t.now}
+	} else {
+		t.tellJobEnd(job, e.State == core.JobCompleted)
 	}
 	attributes := jobAttributes{
 		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
@@ -333,6 +346,7 @@ func (t *term) ended(e *core.Ended) {
 	}
 	row.Attributes = mustJSON(attributes)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, row)
+	t.enterEnd(job, ledger.End{Done: e.State == core.JobCompleted || e.State == core.JobInterrupted, NotBegun: e.NotBegun})
 	t.removeJob(e.Job)
 	t.event(store.Event{
 		Type: "job_" + row.State, Operation: row.Operation, Job: row.Number, Tree: row.Tree, Node: row.Node, Pool: attributes.Pool,
@@ -412,6 +426,13 @@ func (t *term) changed(c *core.OperationChange) {
 		return
 	}
 	op.stale = true
+	if c.State.IsFinished() {
+		n := news{kind: newsEnded, operation: c.Operation}
+		if c.State == operation.Completed {
+			n.kind = newsCompleted
+		}
+		t.tell(n)
+	}
 	kind := "operation_" + c.State.String()
 	facts := op.facts()
 	if c.Error != nil {

@@ -66,6 +66,7 @@ func (s *Server) look(ctx context.Context, fresh bool) (*Glass, error) {
 	}
 	g, err := askHow(ctx, s, true, func(t *term) (*Glass, error) {
 		t.answerNow = true
+		t.server.counters.glasses.Add(1)
 		return t.makeGlass(), nil
 	})
 	if err != nil {
@@ -102,7 +103,6 @@ func (s *Server) dropGlass() {
 func (t *term) makeGlass() *Glass {
 	g := &Glass{AsOf: t.now, Epoch: t.epoch, Revision: t.revision, made: time.Now(), core: t.core.Fork(), gates: t.gates()}
 	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, g.gates) })
-	t.server.counters.glasses.Add(1)
 	return g
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// books keep the ledger of guarantees. The loop enters what happens; readers query what is
+// books keep the ledgers of guarantees and preemptions. The loop enters what happens; readers query what is
 // not stored yet.
 type books struct {
 	mutex sync.Mutex
@@ -27,6 +28,8 @@ type books struct {
 	restored bool
 	entries  []ledger.Entry
 	lost     []resource.Amounts
+
+	preemptions *ledger.Preemptions
 }
 
 // Counters that are stored with the ledger: when its rows were flushed, and when their leader was
@@ -70,10 +73,36 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
+	preemptions := ledger.NewPreemptions()
+	if !flushed.IsZero() {
+		rows, err := restoredTallies(ctx, db, flushed)
+		if err != nil {
+			return err
+		}
+		if err := preemptions.Restore(rows, flushed); err != nil {
+			return fmt.Errorf("restore the ledger of preemptions: %w", err)
+		}
+	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
+	b.preemptions = preemptions
 	return nil
+}
+
+// restoredTallies returns the tallies of the hour, day and month of the last flush.
+func restoredTallies(ctx context.Context, db *store.Store, flushed time.Time) (rows []ledger.TallyRow, err error) {
+	for _, level := range ledger.Levels {
+		start := level.Start(flushed)
+		list, err := db.Tallies(ctx, store.TallyQuery{Level: int32(level), From: start, To: start.Add(time.Microsecond)})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range list {
+			rows = append(rows, ledger.TallyRow{Kind: row.Kind, Tree: row.Tree, Level: level, Start: row.Start, Data: row.Data})
+		}
+	}
+	return rows, nil
 }
 
 func ledgerRows(list []store.LedgerRow) []ledger.Row {
@@ -172,8 +201,14 @@ func (t *term) flushBooks() {
 	for _, row := range remove {
 		t.open.rows.Delete.LedgerRows = append(t.open.rows.Delete.LedgerRows, store.LedgerRow{Tree: row.Tree, Pool: row.Name, Level: int32(row.Level)})
 	}
+	tallies := b.preemptions.Flush(t.now)
+	for _, row := range tallies {
+		t.open.rows.Put.LedgerTallies = append(t.open.rows.Put.LedgerTallies, store.LedgerTally{
+			Kind: row.Kind, Tree: row.Tree, Level: int32(row.Level), Start: row.Start, Data: row.Data,
+		})
+	}
 	b.flushed = t.now
-	if len(put)+len(remove) > 0 {
+	if len(put)+len(remove)+len(tallies) > 0 {
 		b.seen = t.now
 		t.open.rows.Put.Counters = append(t.open.rows.Put.Counters,
 			store.Counter{Name: ledgerFlushed, Value: t.now.UnixMicro()}, store.Counter{Name: ledgerSeen, Value: t.now.UnixMicro()})
@@ -217,6 +252,9 @@ type GuaranteeQuery struct {
 	// Tree and Pool select pools; empty means all.
 	Tree, Pool string
 	From, To   time.Time
+	// ByDay asks for a line for each day of UTC. Of times long past, only months are known: their
+	// lines have the day on which the month started.
+	ByDay bool
 }
 
 // GuaranteeReport states which guarantees were kept.
@@ -224,12 +262,13 @@ type GuaranteeReport struct {
 	// From and To are the time that the sums are about: whole hours, and for times long past whole
 	// days or months, of which To may be in the future.
 	From, To time.Time
-	Lines    []GuaranteeLine // by tree, pool and resource
+	Lines    []GuaranteeLine // by tree, pool, day and resource
 }
 
 // GuaranteeLine is the books of a pool in one resource.
 type GuaranteeLine struct {
 	ledger.Pool
+	Day      time.Time // zero unless the report is by day
 	Resource resource.Kind
 	ledger.Sums
 }
@@ -242,33 +281,16 @@ const (
 
 // Guarantees returns which guarantees were kept, including the last seconds if this server leads.
 func (s *Server) Guarantees(ctx context.Context, q GuaranteeQuery) (*GuaranteeReport, error) {
-	now := time.Now()
-	hours := ledger.Day.Start(now.Add(-hoursReach))
-	days := ledger.Month.Start(now.Add(-daysReach)).AddDate(0, 1, 0)
-	report := &GuaranteeReport{From: ledger.Hour.Start(q.From), To: ledger.Hour.Start(q.To.Add(time.Hour - 1))}
+	span := spanOf(time.Now(), q.From, q.To)
+	report := &GuaranteeReport{From: span.from, To: span.to}
 	type key struct {
 		ledger.Pool
 		level ledger.Level
 		start time.Time
 	}
 	data := map[key][]byte{}
-	for _, part := range []struct {
-		level    ledger.Level
-		from, to time.Time
-	}{{ledger.Month, time.Time{}, days}, {ledger.Day, days, hours}, {ledger.Hour, hours, report.To}} {
-		from, to := latest(report.From, part.from), earliest(report.To, part.to)
-		if !from.Before(to) {
-			continue
-		}
-		if start := part.level.Start(from); start.Before(report.From) {
-			report.From = start
-		}
-		if part.level == ledger.Month && report.To.Equal(to) {
-			report.To = ledger.Month.Start(to.Add(-1)).AddDate(0, 1, 0)
-		} else if part.level == ledger.Day && report.To.Equal(to) {
-			report.To = ledger.Day.Start(to.Add(-1)).AddDate(0, 0, 1)
-		}
-		rows, err := s.store.Ledger(ctx, store.LedgerQuery{Tree: q.Tree, Pool: q.Pool, Level: int32(part.level), From: part.level.Start(from), To: to})
+	for _, part := range span.parts {
+		rows, err := s.store.Ledger(ctx, store.LedgerQuery{Tree: q.Tree, Pool: q.Pool, Level: int32(part.level), From: part.from, To: part.to})
 		if err != nil {
 			return nil, err
 		}
@@ -281,31 +303,33 @@ func (s *Server) Guarantees(ctx context.Context, q GuaranteeQuery) (*GuaranteeRe
 			data[key{row.Pool, row.Level, row.Start}] = row.Data
 		}
 	}
-	sums := map[ledger.Pool]*ledger.ByResource{}
+	sums := map[key]*ledger.ByResource{}
 	for k, packed := range data {
 		by, err := ledger.Decode(packed)
 		if err != nil {
 			return nil, err
 		}
-		if sums[k.Pool] == nil {
-			sums[k.Pool] = &ledger.ByResource{}
+		line := key{Pool: k.Pool}
+		if q.ByDay {
+			line.start = ledger.Day.Start(k.start)
+		}
+		if sums[line] == nil {
+			sums[line] = &ledger.ByResource{}
 		}
 		for kind := range by {
-			sums[k.Pool][kind].Add(&by[kind])
+			sums[line][kind].Add(&by[kind])
 		}
 	}
-	for pool, by := range sums {
+	for k, by := range sums {
+		by.GatherFlow()
 		for kind := range by {
 			if !by[kind].IsZero() {
-				report.Lines = append(report.Lines, GuaranteeLine{pool, resource.Kind(kind), by[kind]})
+				report.Lines = append(report.Lines, GuaranteeLine{k.Pool, k.start, resource.Kind(kind), by[kind]})
 			}
 		}
 	}
 	slices.SortFunc(report.Lines, func(a, b GuaranteeLine) int {
-		if c := ledger.ComparePools(a.Pool, b.Pool); c != 0 {
-			return c
-		}
-		return int(a.Resource) - int(b.Resource)
+		return cmp.Or(ledger.ComparePools(a.Pool, b.Pool), a.Day.Compare(b.Day), cmp.Compare(a.Resource, b.Resource))
 	})
 	return report, nil
 }

@@ -47,6 +47,7 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 	if a := &t.Artifacts; len(a.Paths) > 0 {
 		out.Artifacts = &nodev1.Artifacts{
 			Patterns: a.Paths, OnlyCompleted: a.On.Value() == operation.ArtifactsCompleted, MaxSize: a.MaxSize.Value(), MaxCount: int64(a.MaxCount.Value()),
+			OfAborted: a.Restore.Value(),
 		}
 	}
 	if name, given := t.DockerImage.Get(); given {

@@ -75,6 +75,7 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		t.aliases[alias] = number
 	}
 	t.operations[number].record.Places = t.core.PlacesOf(number)
+	t.tellArrival(record)
 	t.markDirty(number)
 	who.Object = id.String()
 	t.audit(who, nil, nil)

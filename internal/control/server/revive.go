@@ -52,6 +52,9 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.happens(&core.NextJobInput{First: core.JobID(nodeproto.JobNumber(t.epoch, 1))})
 	clocks := t.reviveClocks(&state.Rows)
 	t.reviveOperations(&state.Rows, clocks)
+	if err := t.reviveArchives(ctx); err != nil {
+		return nil, err
+	}
 	t.reviveNodes(&state.Rows)
 	t.reviveJobs(&state.Rows)
 	t.reviveRegistry(&state.Rows)

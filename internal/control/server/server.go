@@ -85,6 +85,7 @@ type Server struct {
 	books         books
 	alerts        alertBoard
 	glass         glassCase
+	forecasts     forecasts
 	analyses      *analyses
 	counters      counters
 }
@@ -97,7 +98,7 @@ func New(o Options) *Server {
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),
-		glass: glassCase{making: make(chan struct{}, 1)}, analyses: newAnalyses(),
+		forecasts: forecasts{wake: make(chan struct{}, 1)}, glass: glassCase{making: make(chan struct{}, 1)}, analyses: newAnalyses(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

@@ -34,6 +34,7 @@ func quickSettings() Settings {
 	s.SelfCheckPeriod = time.Millisecond
 	// However busy the machine is, only the tests about timeouts run into them.
 	s.StallPatience, s.ConfirmationTimeout = time.Hour, time.Hour
+	s.ForecastCPU = 0 // only tests about forecasts make some
 	return s
 }
 

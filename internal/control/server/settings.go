@@ -60,6 +60,8 @@ type Settings struct {
 	AnalysisWorkers    int
 	AnalysisCPU        float64
 	QuestionsPerMinute int
+	// ForecastCPU is the part of a core that forecasts use; zero: there are none.
+	ForecastCPU float64
 	// MaxBatch is the maximum number of requests per commit.
 	MaxBatch int
 	// CommitWindow is how long a commit waits for more requests.
@@ -113,6 +115,7 @@ func DefaultSettings() Settings {
 		AnalysisWorkers:     1,
 		AnalysisCPU:         defaultAnalysisCPU(),
 		QuestionsPerMinute:  30,
+		ForecastCPU:         0.05,
 		MaxBatch:            1024,
 		HistoryPeriod:       time.Second,
 		RetentionPeriod:     time.Minute,

@@ -99,6 +99,7 @@ type term struct {
 	volumes                map[volumeKey][]byte
 	starvation             map[starvingKey]starving
 	states                 []core.PoolState
+	news                   []news // for the forecaster, since the last update
 }
 
 // activeOperation is an operation that has not ended.
@@ -106,6 +107,8 @@ type activeOperation struct {
 	record *Operation
 	// specs are the job specifications sent to nodes, by task.
 	specs []*nodev1.JobSpec
+	// kept are the files that the next attempts of jobs get.
+	kept map[work]*archive
 	// ends is the number of jobs that have ended; position is how many of them the
 	// stored snapshot includes.
 	ends, position int64
@@ -115,6 +118,7 @@ type activeOperation struct {
 	stale         bool
 	specStored    bool
 	hasFailedJobs bool
+	begun         bool // a job of it has started in this term
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }
@@ -151,6 +155,8 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.collectContents(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
+	t.server.forecasts.forgetNews()
+	workers.Go(func() { t.forecast(ctx) })
 	t.now = t.clock()
 	t.begun = t.now
 	t.show()

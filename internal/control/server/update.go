@@ -51,7 +51,9 @@ func (t *term) tick(now time.Time) {
 	if t.server.settings().StarvationEvents {
 		t.noticeStarvation()
 	}
+	t.handNews()
 	t.enterClaims(due)
+	t.noticeCycles()
 	t.maybeFlushBooks()
 	t.sampleHistory()
 	t.selfCheck()

@@ -105,7 +105,7 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The first version had no contents and no ledger: its rows stay, and its tables get what they lack.
+// The first version had no contents, no ledger and no forecasts: its rows stay, and its tables get what they lack.
 func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 			open(t, url)
 			db := raw(t, url)
 			for _, statement := range []string{
-				"DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
+				"DROP TABLE forecasts", "DROP TABLE forecast_models", "DROP TABLE ledger_tallies", "DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
 				"ALTER TABLE path_nodes DROP COLUMN content_user", "INSERT INTO path_nodes VALUES ('//home/a', 'document', '', '', 1, 2, 0)",
 				"UPDATE schema_version SET version = 1",
 			} {
@@ -127,6 +127,12 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := s.Ledger(t.Context(), store.LedgerQuery{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Tallies(t.Context(), store.TallyQuery{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Forecasts(t.Context(), store.ForecastQuery{}); err != nil {
 				t.Error(err)
 			}
 			if rows := state.Rows.PathNodes; len(rows) != 1 || rows[0].Path != "//home/a" || rows[0].Content != "" {

@@ -33,3 +33,24 @@ func (s *Store) Ledger(ctx context.Context, q LedgerQuery) ([]LedgerRow, error) 
 	rows, err := ledgerRowsTable.list(ctx, reader{s}, c.where()+ledgerRowsTable.orderClause(), c.args...)
 	return rows, s.wrap(err)
 }
+
+// TallyQuery selects rows of the other books.
+type TallyQuery struct {
+	// Kind and Tree select rows; empty means all.
+	Kind, Tree string
+	Level      int32
+	// From <= start < To.
+	From, To time.Time
+}
+
+// Tallies returns rows of the other books, by kind, tree and start.
+func (s *Store) Tallies(ctx context.Context, q TallyQuery) ([]LedgerTally, error) {
+	c := &conditions{}
+	c.add("level = ?", int64(q.Level))
+	c.add("start >= ?", microseconds(q.From))
+	c.add("start < ?", microseconds(q.To))
+	c.equal("kind", q.Kind)
+	c.equal("tree", q.Tree)
+	rows, err := ledgerTalliesTable.list(ctx, reader{s}, c.where()+ledgerTalliesTable.orderClause(), c.args...)
+	return rows, s.wrap(err)
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// Policy determines how much is kept. Zero means no limit, except for history and the ledger, where it means the level's default.
+// Policy determines how much is kept. Zero means no limit, except for history, the ledger and forecasts, where it means the default.
 type Policy struct {
 	// OperationAge is how long finished operations stay in the archive; OperationsPerUser and Operations limit how
 	// many of the last ones stay, per user and in total. Jobs and their output are removed with their operation.
@@ -31,8 +31,10 @@ type Policy struct {
 	Tombstones int64
 	// HistoryAge is how long points of each level are kept.
 	HistoryAge map[history.Level]time.Duration
-	// LedgerAge is how long rows of the books of guarantees are kept, by level; see usualLedgerAge.
+	// LedgerAge is how long rows of the books are kept, by level; see usualLedgerAge.
 	LedgerAge map[int32]time.Duration
+	// ForecastAge is how long forecasts are kept; zero means 90 days.
+	ForecastAge time.Duration
 	// BatchRows limits the rows that one transaction deletes; zero means 500. Commits wait
 	// for at most one such transaction.
 	BatchRows int
@@ -40,7 +42,7 @@ type Policy struct {
 
 // Removed counts the rows that Retain deleted.
 type Removed struct {
-	Operations, Jobs, Outputs, ContentUses, Events, Audit, Mutations, Tombstones, History, Ledger int64
+	Operations, Jobs, Outputs, ContentUses, Events, Audit, Mutations, Tombstones, History, Ledger, Forecasts int64
 }
 
 // Retain deletes what the policy does not keep, expired mutations and expired uses of contents, in bounded transactions under the lease. If
@@ -50,7 +52,7 @@ func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time
 	if r.rows <= 0 {
 		r.rows = 500
 	}
-	for _, step := range []func(context.Context) error{r.mutations, r.contentUses, r.operations, r.jobs, r.outputs, r.log, r.history, r.ledger, r.tombstones} {
+	for _, step := range []func(context.Context) error{r.mutations, r.contentUses, r.operations, r.jobs, r.outputs, r.log, r.history, r.ledger, r.forecasts, r.tombstones} {
 		if err := step(ctx); err != nil {
 			return r.removed, fmt.Errorf("retain: %w", err)
 		}
@@ -249,7 +251,7 @@ func (r *retainer) history(ctx context.Context) error {
 	return nil
 }
 
-// usualLedgerAge is how long hours and days of the books of guarantees are kept. Months are kept
+// usualLedgerAge is how long hours and days of the books are kept. Months are kept
 // permanently.
 var usualLedgerAge = [...]struct {
 	level int32
@@ -266,8 +268,23 @@ func (r *retainer) ledger(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		err = r.all(ctx, &r.removed.Ledger, "ledger_tallies", "kind, tree, level, start", "level = $1 AND start < $2", int64(usual.level), r.cutoff(keep))
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// usualForecastAge is how long forecasts are kept.
+const usualForecastAge = 90 * 24 * time.Hour
+
+func (r *retainer) forecasts(ctx context.Context) error {
+	keep := r.policy.ForecastAge
+	if keep <= 0 {
+		keep = usualForecastAge
+	}
+	return r.all(ctx, &r.removed.Forecasts, "forecasts", "operation, target, made", "made < $1", r.cutoff(keep))
 }
 
 // tombstones deletes tombstones before a revision. It records that revision first, so that no reader misses a

@@ -30,13 +30,16 @@ type Rows struct {
 
 	// The following rows are only put and queried: Load and Changes leave them out.
 
-	JobOutputs    []JobOutput
-	ContentUses   []ContentUse
-	Events        []Event
-	Audit         []AuditRecord
-	HistorySeries []HistorySeries
-	HistoryBlocks []HistoryBlock
-	LedgerRows    []LedgerRow
+	JobOutputs     []JobOutput
+	ContentUses    []ContentUse
+	Events         []Event
+	Audit          []AuditRecord
+	HistorySeries  []HistorySeries
+	HistoryBlocks  []HistoryBlock
+	LedgerRows     []LedgerRow
+	LedgerTallies  []LedgerTally
+	Forecasts      []Forecast
+	ForecastModels []ForecastModel
 }
 
 // Setting is a named document: the scheduler's configuration, the name of the
@@ -306,4 +309,34 @@ type LedgerRow struct {
 	Level int32     // key: seconds of the period, 0 for what held at the last flush
 	Start time.Time // key
 	Data  []byte
+}
+
+// LedgerTally is what the other books have of a tree for a period, packed by the package ledger.
+type LedgerTally struct {
+	Kind  string    // key: of the lines, such as "usage"
+	Tree  string    // key; empty if the lines are of all trees
+	Level int32     // key: seconds of the period
+	Start time.Time // key
+	Data  []byte
+}
+
+// Forecast is a published forecast of when an operation starts or finishes.
+type Forecast struct {
+	Operation int32     // key: its number
+	Target    int32     // key: 0 for the start, 1 for the finish
+	Made      time.Time // key
+	Tree      string
+	Pool      string
+	// Settled is when the outcome was known; zero while it is not, or if the operation
+	// ended without one.
+	Settled time.Time
+	Data    []byte // quantiles and outcome, as JSON
+}
+
+// ForecastModel is what forecasts are made from: run times of jobs by key, packed by the
+// package forecast.
+type ForecastModel struct {
+	Name    string // key
+	Updated time.Time
+	Data    []byte
 }

@@ -32,6 +32,9 @@ var tables = []anyTable{
 	&historySeriesTable,
 	&historyBlocksTable,
 	&ledgerRowsTable,
+	&ledgerTalliesTable,
+	&forecastsTable,
+	&forecastModelsTable,
 }
 
 // ofLiveOperations selects rows that belong to unfinished operations.
@@ -429,5 +432,41 @@ var ledgerRowsTable = table[LedgerRow]{
 		{column: "level", at: func(r *LedgerRow) any { return &r.Level }},
 		{column: "start", at: func(r *LedgerRow) any { return &r.Start }},
 		{column: "data", at: func(r *LedgerRow) any { return &r.Data }},
+	},
+}
+
+var ledgerTalliesTable = table[LedgerTally]{
+	name: "ledger_tallies", keys: 4,
+	slice: func(rows *Rows) *[]LedgerTally { return &rows.LedgerTallies },
+	fields: []field[LedgerTally]{
+		{column: "kind", at: func(r *LedgerTally) any { return &r.Kind }},
+		{column: "tree", at: func(r *LedgerTally) any { return &r.Tree }},
+		{column: "level", at: func(r *LedgerTally) any { return &r.Level }},
+		{column: "start", at: func(r *LedgerTally) any { return &r.Start }},
+		{column: "data", at: func(r *LedgerTally) any { return &r.Data }},
+	},
+}
+
+var forecastsTable = table[Forecast]{
+	name: "forecasts", keys: 3,
+	slice: func(rows *Rows) *[]Forecast { return &rows.Forecasts },
+	fields: []field[Forecast]{
+		{column: "operation", at: func(r *Forecast) any { return &r.Operation }},
+		{column: "target", at: func(r *Forecast) any { return &r.Target }},
+		{column: "made", at: func(r *Forecast) any { return &r.Made }},
+		{column: "tree", at: func(r *Forecast) any { return &r.Tree }},
+		{column: "pool", at: func(r *Forecast) any { return &r.Pool }},
+		{column: "settled", at: func(r *Forecast) any { return &r.Settled }},
+		{column: "data", at: func(r *Forecast) any { return &r.Data }},
+	},
+}
+
+var forecastModelsTable = table[ForecastModel]{
+	name: "forecast_models", keys: 1,
+	slice: func(rows *Rows) *[]ForecastModel { return &rows.ForecastModels },
+	fields: []field[ForecastModel]{
+		{column: "name", at: func(r *ForecastModel) any { return &r.Name }},
+		{column: "updated", at: func(r *ForecastModel) any { return &r.Updated }},
+		{column: "data", at: func(r *ForecastModel) any { return &r.Data }},
 	},
 }

@@ -76,11 +76,11 @@ type Core struct {
 	idle         bool      // the input changes nothing that an update would notice
 	awaits       bool      // some node may be awaited
 
-	decisions scheduling.Decisions
-	scratch   []scheduling.Allocation
-	promised  []scheduling.Promise // memory of Claims
-	painter   painter
-	together  func(count int, do func(int))
+	decisions scheduling.Decisions          `save:"-"`
+	scratch   []scheduling.Allocation       `save:"-"`
+	promised  []scheduling.Promise          `save:"-"` // memory of Claims
+	painter   painter                       `save:"-"`
+	together  func(count int, do func(int)) `save:"-"`
 }
 
 // Together lets the core run independent work in parallel. run calls do(0) …
@@ -320,8 +320,11 @@ type Stopped struct {
 	// Preemption has the details if the job is preempted.
 	Preemption scheduling.PreemptionReason
 	Class      scheduling.Class
-	// For is the operation that gets its resources, NoOperation if none.
-	For OperationID
+	// For is the operation that gets its resources, NoOperation if none, ForJob the job
+	// of it that starts, and Balance how the two operations stand.
+	For     OperationID
+	ForJob  JobID
+	Balance scheduling.Balance
 	// Limiter is the pool or operation whose limits were violated.
 	Limiter string
 	// Timeout is how long the job may take to end by itself; the core counts the

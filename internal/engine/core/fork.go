@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
 // Fork returns an independent copy for what-if questions: a change of one
@@ -16,7 +18,7 @@ import (
 func (c *Core) Fork() *Core {
 	f := *c
 	f.together = nil
-	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.promised, f.painter = nil, nil, nil, nil, painter{renumbered: true}
+	f.decisions, f.scratch, f.promised, f.painter = scheduling.Decisions{}, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.stirred, f.timed, f.suspects = slices.Clone(c.stirred), slices.Clone(c.timed), slices.Clone(c.suspects)
 	f.live, f.pulses = slices.Clone(c.live), slices.Clone(c.pulses)
@@ -86,7 +88,7 @@ func (c *Core) Hash() ([sha256.Size]byte, error) {
 	}
 	for id, n := range c.nodes {
 		if n != nil {
-			fmt.Fprintln(h, id, *n)
+			fmt.Fprintln(h, id, n.name, n.resources, n.tags, n.tree, n.at, n.silent, n.awaited, n.until.UnixNano(), c.pulses[id].seen.UnixNano())
 		}
 	}
 	for _, id := range c.live {

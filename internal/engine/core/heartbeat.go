@@ -120,7 +120,10 @@ func (c *Core) preempt(t *tree, p *scheduling.Preemption, out *Decisions) {
 		For: NoOperation, Timeout: p.Timeout, Held: p.Held,
 	}
 	if p.For != none {
-		s.For = t.jobs[p.For].operation
+		s.For, s.ForJob, s.Balance = t.jobs[p.For].operation, t.jobs[p.For].id, p.Balance
+		if c.operationAt(j.operation).controller.Spec().IsGang.Value() {
+			s.Balance.VictimLeft = 0 // all of its jobs stop
+		}
 	}
 	if p.Limiter != none {
 		s.Limiter = t.state.PoolName(p.Limiter)

@@ -33,6 +33,16 @@ func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
 	return err
 }
 
+// Inputs returns one input of every kind, in a fixed order. Add new kinds at the end.
+func Inputs() []Input {
+	return []Input{
+		&SettingsInput{}, &TreesInput{}, &DefaultPoolsInput{}, &VolumeInput{},
+		&NodeInput{}, &NodeLossInput{}, &HeartbeatInput{}, &ReportInput{}, &SeenInput{}, &ReconcileInput{}, &JobUsageInput{},
+		&StartInput{}, &AbortInput{}, &CompleteInput{}, &SuspendInput{}, &ResumeInput{}, &ParametersInput{},
+		&UpdateInput{}, &NextJobInput{}, &ReviveInput{}, &PoolStateInput{}, &AwaitInput{}, &AdoptInput{}, &LiftInput{},
+	}
+}
+
 // Inputs that change the configuration.
 type (
 	// SettingsInput replaces the settings. It is refused if they are not valid.

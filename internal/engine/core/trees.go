@@ -27,7 +27,7 @@ type tree struct {
 	state  *scheduling.Tree
 	pools  map[string]*pool
 	order  []*pool // in the order they were added
-	listed []*pool // parents before children; nil if it must be rebuilt
+	listed []*pool `save:"-"` // parents before children; nil if it must be rebuilt
 	// edition increases whenever pools are added, removed or moved.
 	edition uint64
 	jobs    []job // by allocation

@@ -28,7 +28,7 @@ type Result struct {
 	// Changed is true for these or not.
 	Reoffered []int32
 
-	engine *Engine // that filled it
+	engine *Engine `save:"-"` // that filled it
 	filled uint64  // the update it was filled by
 	spare  []PoolResult
 }

@@ -53,6 +53,9 @@ type standing struct {
 	claim Claim
 	got   int64
 	away  bool
+	// credit is what a relaxed pool could still be due of what it has saved, in
+	// millionths of the tree × microseconds.
+	credit int64
 }
 
 // period is a bucket of sums.
@@ -78,8 +81,11 @@ func (b *Book) Update(now time.Time, entries []Entry, away bool) {
 			a = &account{since: now.UnixMicro()}
 			b.accounts[e.Pool] = a
 		}
+		if !a.open {
+			a.credit = e.Claim.Relaxed.Volume
+		}
 		a.round, a.open = b.round, true
-		a.stand(standing{e.Claim, e.Claim.Got, away})
+		a.stand(e.Claim, e.Claim.Got, away)
 	}
 	for _, a := range b.accounts {
 		if a.round != b.round {
@@ -95,7 +101,7 @@ func (b *Book) Spend(now time.Time, pool Pool, usage resource.Amounts) {
 		return
 	}
 	a.advance(now.UnixMicro())
-	a.stand(standing{a.claim, usage[a.claim.Resource], b.away})
+	a.stand(a.claim, usage[a.claim.Resource], b.away)
 }
 
 // Stop enters that the scheduler gives jobs to no node from now on.
@@ -103,7 +109,7 @@ func (b *Book) Stop(now time.Time) {
 	b.Advance(now)
 	b.away = true
 	for _, a := range b.accounts {
-		a.stand(standing{a.claim, a.got, true})
+		a.stand(a.claim, a.got, true)
 	}
 }
 
@@ -114,9 +120,9 @@ func (b *Book) Advance(now time.Time) {
 	}
 }
 
-func (a *account) stand(s standing) {
-	a.standing = s
-	a.parts = s.claim.Split(s.got, s.away)
+func (a *account) stand(c Claim, got int64, away bool) {
+	a.claim, a.got, a.away = c, got, away
+	a.parts = c.Split(got, away)
 }
 
 // advance enters the time since the last change.
@@ -141,6 +147,9 @@ func (a *account) turn(hour int64) {
 		a.roll(Day, &a.day)
 		a.roll(Month, &a.month)
 	}
+	if Day.startOf(hour) != Day.startOf(a.hour.start) {
+		a.credit = a.claim.Relaxed.Volume
+	}
 	a.hour = period{start: hour}
 }
 
@@ -163,7 +172,11 @@ func (a *account) close(level Level, p *period) {
 }
 
 func (a *account) accrue(elapsed int64) {
-	a.hour.sums[a.claim.Resource].accrue(&a.claim, a.got, &a.parts, elapsed)
+	sums := &a.hour.sums[a.claim.Resource]
+	sums.accrue(&a.claim, a.got, &a.parts, elapsed)
+	if a.claim.Relaxed.Flow > 0 {
+		a.credit = sums.Flow.accrue(&a.claim, a.got, a.credit, elapsed)
+	}
 	a.hour.dirty = true
 	if a.claim.Total <= 0 {
 		return

@@ -153,7 +153,7 @@ func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
 	}
 	for _, a := range b.accounts {
 		a.advance(max(min(seen.UnixMicro(), until.UnixMicro()), at))
-		a.stand(standing{a.claim, a.got, true})
+		a.stand(a.claim, a.got, true)
 		if until.Before(now) {
 			a.advance(until.UnixMicro())
 			a.open, a.since = false, now.UnixMicro()
@@ -168,14 +168,23 @@ func (s *standing) numbers() []*int64 {
 	return []*int64{
 		&c.Total, &c.Promise.Oversold, &c.Strong, &c.Burst, &c.Paid, &c.Effective, &c.Asked, &c.Held, &c.Reach, &c.Room, &c.Share, &c.Got, &c.Above,
 		&c.Lost, &c.Free.Fitting, &c.Free.Blocked, &c.Free.Closed, &s.got,
+		&c.Relaxed.Flow, &c.Relaxed.Asked, &c.Relaxed.Share, &c.Relaxed.Strong, &c.Relaxed.Volume, &c.Relaxed.Capacity, &s.credit,
 	}
 }
 
+// The second byte of a stored standing has these flags. Without flowFlag it has only the
+// first numbers, and the others are zero.
+const (
+	awayFlag     = 1
+	flowFlag     = 2
+	firstNumbers = 18
+)
+
 // encode returns the stored form of a standing.
 func (s *standing) encode() []byte {
-	data := []byte{byte(s.claim.Resource), 0}
+	data := []byte{byte(s.claim.Resource), flowFlag}
 	if s.away {
-		data[1] = 1
+		data[1] |= awayFlag
 	}
 	for _, number := range s.numbers() {
 		data = binary.AppendVarint(data, *number)
@@ -189,16 +198,19 @@ func (a *account) decode(data []byte) error {
 		return errCorrupt
 	}
 	var s standing
-	s.claim.Resource, s.away = resource.Kind(data[0]), data[1] != 0
+	s.claim.Resource, s.away = resource.Kind(data[0]), data[1]&awayFlag != 0
 	rest := data[2:]
-	for _, number := range s.numbers() {
+	for i, number := range s.numbers() {
+		if i == firstNumbers && data[1]&flowFlag == 0 {
+			break
+		}
 		value, n := binary.Varint(rest)
 		if n <= 0 {
 			return errCorrupt
 		}
 		*number, rest = value, rest[n:]
 	}
-	a.open, a.stored = true, data
-	a.stand(s)
+	a.open, a.stored, a.credit = true, data, s.credit
+	a.stand(s.claim, s.got, s.away)
 	return nil
 }

@@ -26,6 +26,14 @@ func (s *Sum) Add(other Sum) {
 	s.hi, _ = bits.Add64(s.hi, other.hi, carry)
 }
 
+// min returns the smaller sum.
+func (s Sum) min(other Sum) Sum {
+	if s.hi < other.hi || s.hi == other.hi && s.lo < other.lo {
+		return s
+	}
+	return other
+}
+
 // Seconds returns the sum as amount × seconds. The result is rounded.
 func (s Sum) Seconds() float64 {
 	return (math.Ldexp(float64(s.hi), 64) + float64(s.lo)) / 1e6

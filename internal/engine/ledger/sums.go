@@ -14,6 +14,31 @@ type Sums struct {
 	// DueTime is how long anything was due, and KeptTime how long of that at most one
 	// percent of it was broken, in microseconds.
 	DueTime, KeptTime int64
+	// Flow is the books of a relaxed pool, in millionths of the tree × microseconds.
+	Flow FlowSums
+}
+
+// FlowSums are the books of the flow of a relaxed pool: what flowed, the part of it that
+// was due, because the pool asked for it when it came or could save it until it asked;
+// what the pool got by it; and what flowed over because the pool asked for too little.
+type FlowSums struct{ Flowed, Due, Got, Overflowed Sum }
+
+func (f *FlowSums) add(other *FlowSums) {
+	f.Flowed.Add(other.Flowed)
+	f.Due.Add(other.Due)
+	f.Got.Add(other.Got)
+	f.Overflowed.Add(other.Overflowed)
+}
+
+// Verdict returns whether a flow guarantee was kept over a time, by convention a day: the
+// pool got at least 99 % of what was due, which is at most what flowed. It is not known
+// if nothing was due.
+func (f *FlowSums) Verdict() (kept, known bool) {
+	due := f.Due.min(f.Flowed)
+	if due.IsZero() {
+		return false, false
+	}
+	return f.Got.Seconds() >= 0.99*due.Seconds(), true
 }
 
 // IsZero reports whether nothing was promised.
@@ -31,11 +56,11 @@ func (s *Sums) Add(other *Sums) {
 
 // list returns all sums in the order in which they are stored.
 func (s *Sums) list() []*Sum {
-	list := append(make([]*Sum, 0, 5+CauseCount), &s.Promised, &s.Asked, &s.Due, &s.Got, &s.Unclaimed)
+	list := append(make([]*Sum, 0, storedSums), &s.Promised, &s.Asked, &s.Due, &s.Got, &s.Unclaimed)
 	for i := range s.Short {
 		list = append(list, &s.Short[i])
 	}
-	return list
+	return append(list, &s.Flow.Flowed, &s.Flow.Due, &s.Flow.Got, &s.Flow.Overflowed)
 }
 
 // Missing returns what was due and not got.
@@ -91,9 +116,46 @@ func (s *Sums) accrue(c *Claim, got int64, parts *Parts, micros int64) {
 	}
 }
 
+// accrue adds what happened in a time of constant amounts. credit is what the pool had
+// saved and not asked for; it returns what is left of it.
+func (f *FlowSums) accrue(c *Claim, got, credit, micros int64) int64 {
+	r := &c.Relaxed
+	f.Flowed.add(r.Flow, micros)
+	by := int64(0)
+	if c.Total > 0 {
+		by = min(int64(float64(max(got-r.Strong, 0))/float64(c.Total)*1e6), r.Share)
+	}
+	f.Got.add(by, micros)
+	flowed, asked := r.Flow*micros, r.Asked*micros
+	due := min(asked, credit+flowed)
+	f.Due.add(due, 1)
+	credit += flowed - due
+	if over := credit - max(r.Capacity, 0); over > 0 {
+		f.Overflowed.add(min(over, flowed), 1)
+		credit -= min(over, flowed)
+	}
+	return credit
+}
+
 // ByResource are sums by resource: the dominant resource of a pool's demand changes
 // with its operations.
 type ByResource [resource.KindCount]Sums
+
+// GatherFlow adds the flows of all resources to that of the first resource in which
+// anything was promised: a flow is a part of the tree, whichever resource dominated.
+func (b *ByResource) GatherFlow() {
+	first := -1
+	for k := range b {
+		switch {
+		case b[k].IsZero():
+		case first < 0:
+			first = k
+		default:
+			b[first].Flow.add(&b[k].Flow)
+			b[k].Flow = FlowSums{}
+		}
+	}
+}
 
 func (b *ByResource) add(other *ByResource) {
 	for k := range b {
@@ -103,7 +165,7 @@ func (b *ByResource) add(other *ByResource) {
 
 // Stored sums start with the number of sums of each resource, so that readers of older
 // rows know which they have.
-const storedSums = 5 + int(CauseCount)
+const storedSums = 5 + int(CauseCount) + 4
 
 // encode returns the sums of all resources in which anything was promised.
 func (b *ByResource) encode() []byte {

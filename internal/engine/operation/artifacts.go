@@ -13,6 +13,8 @@ type Artifacts struct {
 	On       document.Optional[string]
 	MaxSize  document.Optional[int64]
 	MaxCount document.Optional[int]
+	// Restore lets a job continue with the files of the last attempt at the same work, whatever ended that attempt.
+	Restore document.Optional[bool]
 }
 
 // Values of artifacts_on.
@@ -50,4 +52,20 @@ var artifactOptions = []document.Option[Artifacts]{
 		func(c *Artifacts) *opt[int64] { return &c.MaxSize }, document.Between(memoryAmount, 1, 64<<30).Default(1<<30)),
 	document.Maybe("max_artifact_count", "The most files among a job's artifacts.",
 		func(c *Artifacts) *opt[int] { return &c.MaxCount }, document.Between(document.Ints, 1, 100_000).Default(10_000)),
+	document.Maybe("restore_artifacts", "A job that restarts finds the artifacts of its last attempt in its sandbox. Those of aborted jobs are kept too, and only those of the last attempt stay.",
+		func(c *Artifacts) *opt[bool] { return &c.Restore }, switched.Default(false)),
+}
+
+// checkArtifacts refuses to restore files that are not kept.
+func checkArtifacts(r *document.Reader, v document.Value, t *Task, spec *Spec) {
+	const option = "restore_artifacts"
+	switch a := &t.Artifacts; {
+	case !a.Restore.Value():
+	case len(a.Paths) == 0:
+		refuseOption(r, taskTable, v, option, RuleNothingToRestore, "needs artifact_paths, which says what is kept for the next attempt")
+	case a.On.Value() == ArtifactsCompleted:
+		refuseOption(r, taskTable, v, option, RuleNothingToRestore, "cannot be combined with artifacts_on = completed: jobs that restart have not completed")
+	case spec.IsGang.Value():
+		refuseOption(r, taskTable, v, option, RuleNothingToRestore, "cannot be used in a gang, whose jobs restart at once, before the files of the others are kept")
+	}
 }

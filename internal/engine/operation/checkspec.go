@@ -15,19 +15,21 @@ import (
 // Rules for whole specifications. Rules for single options are in package
 // document.
 const (
-	RuleBoundOrder      document.Rule = "bound_order"       // a lower bound above an upper one
-	RuleDiskTwice       document.Rule = "disk_twice"        // disk_request together with its older names
-	RuleTmpfsTwice      document.Rule = "tmpfs_twice"       // tmpfs_volumes together with tmpfs_path and tmpfs_size
-	RuleTmpfsPath       document.Rule = "tmpfs_path"        // outside the sandbox, or inside another volume
-	RuleTmpfsOverMemory document.Rule = "tmpfs_over_memory" // more than memory_limit
-	RuleTooManyTasks    document.Rule = "too_many_tasks"
-	RuleTooManyJobs     document.Rule = "too_many_jobs"
-	RuleCannotStart     document.Rule = "cannot_start"    // the kernel would refuse to start the command
-	RuleTotalTooLarge   document.Rule = "total_too_large" // jobs that together need more than can be counted
-	RuleGangRestart     document.Rule = "gang_restart"    // restart_completed_jobs in a gang
-	RuleIneffective     document.Rule = "ineffective"     // the value has no effect because of another one; a warning
-	RuleNotMutable      document.Rule = "not_mutable"     // an option that cannot be changed at run time
-	RuleExternal        document.Rule = "external"        // an external operation that no driver starts, or options that it cannot have
+	RuleBoundOrder document.Rule = "bound_order" // a lower bound above an upper one
+	// RuleNothingToRestore is restore_artifacts where no attempt leaves files for the next one.
+	RuleNothingToRestore document.Rule = "nothing_to_restore"
+	RuleDiskTwice        document.Rule = "disk_twice"        // disk_request together with its older names
+	RuleTmpfsTwice       document.Rule = "tmpfs_twice"       // tmpfs_volumes together with tmpfs_path and tmpfs_size
+	RuleTmpfsPath        document.Rule = "tmpfs_path"        // outside the sandbox, or inside another volume
+	RuleTmpfsOverMemory  document.Rule = "tmpfs_over_memory" // more than memory_limit
+	RuleTooManyTasks     document.Rule = "too_many_tasks"
+	RuleTooManyJobs      document.Rule = "too_many_jobs"
+	RuleCannotStart      document.Rule = "cannot_start"    // the kernel would refuse to start the command
+	RuleTotalTooLarge    document.Rule = "total_too_large" // jobs that together need more than can be counted
+	RuleGangRestart      document.Rule = "gang_restart"    // restart_completed_jobs in a gang
+	RuleIneffective      document.Rule = "ineffective"     // the value has no effect because of another one; a warning
+	RuleNotMutable       document.Rule = "not_mutable"     // an option that cannot be changed at run time
+	RuleExternal         document.Rule = "external"        // an external operation that no driver starts, or options that it cannot have
 )
 
 // refuseOption reports a problem with an option of the map that the reader is
@@ -163,6 +165,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	checkTmpfs(r, e.Value, t)
 	checkDisk(r, e.Value, t)
 	checkNetwork(r, e.Value, t)
+	checkArtifacts(r, e.Value, t, spec)
 	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
 		refuseOption(r, taskTable, e.Value, "restart_completed_jobs", RuleGangRestart,
 			"jobs of a gang end together, so that single ones cannot be restarted")

@@ -61,7 +61,7 @@ func (c *Controller) Snapshot() Snapshot {
 	if c.backoff != (backoff{}) {
 		s.Backoff = &Backoff{Aborts: c.backoff.aborts, Pauses: c.backoff.pauses, Until: c.backoff.until}
 	}
-	if c.memory != bareMemory {
+	if *c.memory != *bareMemory {
 		config := *c.memory
 		s.Memory = &config
 	}

@@ -55,6 +55,7 @@ func TestTheResultingSpecificationHasEveryDefault(t *testing.T) {
     artifacts_on: finished
     max_artifact_size: 1GiB
     max_artifact_count: 10000
+    restore_artifacts: false
     user_job_memory_digest_default_value: 0.5
     user_job_memory_digest_lower_bound: 0.05
     ignore_memory_reserve_factor_less_than_one: false

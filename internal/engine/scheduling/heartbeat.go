@@ -31,6 +31,17 @@ type Preemption struct {
 	Held resource.Amounts
 	// Timeout is how long the job may take to end by itself.
 	Timeout time.Duration
+	// Balance compares the two operations, if one of them is starving.
+	Balance Balance
+}
+
+// Balance states how an operation that loses an allocation and the one that gets its
+// resources stand: their satisfaction, the victim's after it has lost the allocation and
+// the winner's before it starts a job; the tolerances below which they starve; and their
+// largest fair shares of a resource.
+type Balance struct {
+	VictimLeft, VictimTolerance, VictimShare float64
+	WinnerHad, WinnerTolerance, WinnerShare  float64
 }
 
 // Decisions are the outcome of a heartbeat. The next heartbeat that gets the

@@ -44,6 +44,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 			t.refuse(slot, refusal)
 			continue
 		}
+		t.winner = t.standingOf(slot)
 		started = t.startAllocation(now, slot, group, at)
 		d.Starts = append(d.Starts, Start{Allocation: started, Operation: slot, Group: group, Stage: stage})
 		victims = usable
@@ -248,7 +249,20 @@ func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
 	a.preempted = true
 	t.stir(a.node)
 	t.holdNothing(id)
+	if p.For != none {
+		victim := t.standingOf(a.operation)
+		p.Balance = Balance{victim.satisfaction, victim.tolerance, victim.share, t.winner.satisfaction, t.winner.tolerance, t.winner.share}
+	}
 	d.Preemptions = append(d.Preemptions, p)
+}
+
+// standing is how an operation stands before or after a preemption.
+type standing struct{ satisfaction, tolerance, share float64 }
+
+func (t *Tree) standingOf(slot int32) standing {
+	e := &t.elements[slot]
+	used := e.usage.Share(t.total)
+	return standing{e.entitlement.satisfaction(&used), e.patience.Tolerance, e.share.Largest()}
 }
 
 // preemptGracefully asks preemptible allocations to end if their operation

@@ -33,6 +33,22 @@ type Promise struct {
 	// Share is the fair share and Got the usage. Above is what operations outside the
 	// pool use above their fair shares.
 	Share, Got, Above int64
+	// Relaxed is the flow of a relaxed pool; without one it is zero.
+	Relaxed Relaxed
+}
+
+// Relaxed is what a relaxed pool was promised over time, in millionths of the tree.
+type Relaxed struct {
+	// Flow is its flow, Asked what it asks for above its strong guarantee, as far as
+	// limits and the speed at which relaxed pools may spend allow it, and Share the part
+	// of its fair share that its volume pays for.
+	Flow, Asked, Share int64
+	// Strong is the effective strong guarantee, as an amount: usage above it is what
+	// the pool got by its flow or above its guarantees.
+	Strong int64
+	// Volume is what it has saved and Capacity the most that it can save, in millionths
+	// of the tree × microseconds.
+	Volume, Capacity int64
 }
 
 // promiseScratch is memory that Promises reuses; it is indexed by slot.
@@ -42,7 +58,7 @@ type promiseScratch struct {
 	promised                  resource.Amounts // by the pools directly below the root
 }
 
-// Promises appends the promises of all pools that have a strong or a burst
+// Promises appends the promises of all pools that have a strong or an integral
 // guarantee, in the order of their slots. held returns what the waiting jobs of an
 // operation need that a count limit keeps waiting.
 func (t *Tree) Promises(into []Promise, held func(slot int32) resource.Amounts) []Promise {
@@ -68,13 +84,18 @@ func (t *Tree) Promises(into []Promise, held func(slot int32) resource.Amounts) 
 	return into
 }
 
-// promisesAnything reports whether a pool has a strong or a burst guarantee.
+// promisesAnything reports whether a pool has a strong or an integral guarantee.
 func (t *Tree) promisesAnything(slot int32) bool {
 	r := t.result.Pool(slot)
 	if r == nil || !t.elements[slot].known {
 		return false
 	}
-	return r.Inferred != resource.Amounts{} || t.burstRatio(slot, r) > 0
+	return r.Inferred != resource.Amounts{} || t.burstRatio(slot, r) > 0 || t.isRelaxed(slot) && r.FlowRatio > 0
+}
+
+func (t *Tree) isRelaxed(slot int32) bool {
+	p := t.shares.Elements[slot].Pool
+	return p != nil && p.Integral.Type == fairshare.Relaxed
 }
 
 // burstRatio returns the configured burst guarantee of a burst pool.
@@ -178,7 +199,29 @@ func (t *Tree) promise(s *promiseScratch, slot int32) Promise {
 			break
 		}
 	}
+	if t.isRelaxed(slot) {
+		p.Relaxed = t.relaxed(slot, r, &p)
+	}
 	return p
+}
+
+// relaxed returns what a relaxed pool was promised over time.
+func (t *Tree) relaxed(slot int32, r *fairshare.PoolResult, p *Promise) Relaxed {
+	millionths := func(ratio float64) int64 { return int64(math.Round(ratio * 1e6)) }
+	speed := t.shares.Elements[slot].Pool.Integral.RelaxedMultiplier
+	if speed == 0 {
+		speed = t.shares.Options.RelaxedShareMultiplierLimit
+	}
+	strong := int64(math.Round(r.StrongGuarantee[p.Resource] * float64(p.Total)))
+	asked := 0.0
+	if p.Total > 0 {
+		asked = float64(max(min(p.Asked, p.Reach, p.Room)-strong, 0)) / float64(p.Total)
+	}
+	seconds := func(v resource.Volume) int64 { return int64(math.Round(v.Ratio(t.total) * 1e12)) }
+	return Relaxed{
+		Flow: millionths(r.FlowRatio), Asked: millionths(min(asked, speed*r.FlowRatio)), Share: millionths(r.Integral[p.Resource]), Strong: strong,
+		Volume: seconds(t.State(slot).Volume), Capacity: seconds(t.shares.Options.Capacity(t.total, r.FlowRatio)),
+	}
 }
 
 // Room is what the nodes of a tree have free of a resource.

@@ -22,8 +22,8 @@ type Tree struct {
 	allocations []allocation
 	freeAllocs  []Allocation
 
-	engine     fairshare.Engine
-	shares     fairshare.Tree // slots are those of elements
+	engine     fairshare.Engine `save:"-"`
+	shares     fairshare.Tree   // slots are those of elements
 	result     fairshare.Result
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
@@ -32,13 +32,13 @@ type Tree struct {
 	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
-	best      bestShares
-	rebound   bool    // nodes or pools have changed since then
-	resized   []int32 // operations whose jobs have changed since they were bounded
-	below     []int32 // elements whose starvation clock runs, perhaps others
-	relimit   bool    // limits that are parts of others may have changed
-	due       []int32 // elements that an update publishes, in order
-	isDue     []bool  // the same by slot
+	best      bestShares `save:"-"`
+	rebound   bool       // nodes or pools have changed since then
+	resized   []int32    // operations whose jobs have changed since they were bounded
+	below     []int32    // elements whose starvation clock runs, perhaps others
+	relimit   bool       // limits that are parts of others may have changed
+	due       []int32    `save:"-"` // elements that an update publishes, in order
+	isDue     []bool     `save:"-"` // the same by slot
 	// room changes when smaller jobs wait than before, so that full nodes may have
 	// room again.
 	room    uint32
@@ -46,34 +46,34 @@ type Tree struct {
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
-	lonely   []int32 // classes of which no more jobs start on the current heartbeat
-	benched  []int32 // elements set aside for the rest of a stage
-	misfits  []int32 // operations that only packing keeps off the current node
+	lonely   []int32 `save:"-"` // classes of which no more jobs start on the current heartbeat
+	benched  []int32 `save:"-"` // elements set aside for the rest of a stage
+	misfits  []int32 `save:"-"` // operations that only packing keeps off the current node
 	starving [2][]int32
 	// starvingLeast bounds from below what any waiting job of a starving
 	// operation needs.
 	starvingLeast resource.Amounts
-	guaranteed    []int32 // operations below what guarantees alone promise them
-	overloaded    int     // nodes that hold more than they have
-	excesses      int     // elements above their limits, and operations that are preempted gracefully
-	victimList    []Allocation
-	usableList    []Allocation
-	taken         []takenFrom
-	spared        []bool
+	guaranteed    []int32      // operations below what guarantees alone promise them
+	overloaded    int          // nodes that hold more than they have
+	excesses      int          // elements above their limits, and operations that are preempted gracefully
+	victimList    []Allocation `save:"-"`
+	usableList    []Allocation `save:"-"`
+	taken         []takenFrom  `save:"-"`
+	spared        []bool       `save:"-"`
+	winner        standing     `save:"-"` // of the operation for which a heartbeat preempts
 
 	toUpdate   []int32  // elements marked forUpdate
 	toShow     []int32  // elements marked for readers
-	reoffered  []int32  // pools in which readers see other attributes of operations
-	shown      []glance // by slot: as of the last TakeChanges
+	reoffered  []int32  `save:"-"` // pools in which readers see other attributes of operations
+	shown      []glance `save:"-"` // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
-	spent      []int32 // pools whose usage has changed; see TakeUsage
+	spent      []int32        `save:"-"` // pools whose usage has changed; see TakeUsage
+	promises   promiseScratch `save:"-"`
 
 	gangs     []int32 // operations that are gangs
 	assembly  assembly
-	assembled []Assembled // since the last TakeAssembled
-	gangQueue []int32
-
-	promises promiseScratch
+	assembled []Assembled `save:"-"` // since the last TakeAssembled
+	gangQueue []int32     `save:"-"`
 }
 
 // Settings are the settings of a tree that concern scheduling.

@@ -222,6 +222,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.clearRestored(); err != nil {
+		return nil, err
+	}
 	a.session = nodeproto.NewNodeSession(o.Description, incarnation, restored)
 	a.pace.Adopt(a.settings())
 	return a, nil

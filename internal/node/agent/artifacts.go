@@ -43,10 +43,10 @@ const (
 // leave, or if the agent stops.
 func (a *Agent) keepArtifacts(j *job, r *jobproxy.Result) *nodev1.ArtifactList {
 	description, err := jobproxy.ReadDescription(j.dir)
-	if err != nil || description.Artifacts == nil || r.Outcome == jobproxy.Aborted || r.Timings.ExecStarted.IsZero() ||
-		description.Artifacts.OnlyCompleted && r.Outcome != jobproxy.Completed {
+	if err != nil || !keepsArtifacts(description.Artifacts, r) {
 		return nil
 	}
+	a.post(func() { a.release(j) })
 	a.uploads <- struct{}{}
 	defer func() { <-a.uploads }()
 	archive, list, err := pack(j.dir, description)
@@ -74,6 +74,32 @@ func (a *Agent) keepArtifacts(j *job, r *jobproxy.Result) *nodev1.ArtifactList {
 		return &nodev1.ArtifactList{Failure: artifactsUnreadable, Message: err.Error()}
 	}
 	return list
+}
+
+// keepsArtifacts reports whether the files of a job are kept.
+func keepsArtifacts(rules *jobproxy.Artifacts, r *jobproxy.Result) bool {
+	switch {
+	case rules == nil || r.Timings.ExecStarted.IsZero():
+		return false
+	case r.Outcome == jobproxy.Aborted:
+		// There is no next attempt when the operation ends, and the scheduler has forgotten the job.
+		return rules.OfAborted && r.AbortReason != jobproxy.GPUCheckFailed && !strings.HasPrefix(r.AbortReason, "operation_")
+	}
+	return !rules.OnlyCompleted || r.Outcome == jobproxy.Completed
+}
+
+// release frees what a job without processes holds, before its files are kept. Its disk space stays in use.
+func (a *Agent) release(j *job) {
+	if j.hasEnded() {
+		return
+	}
+	j.released = true
+	a.freeGPUs(j)
+	a.releaseImage(j)
+	a.session.JobChanged(j.statusMessage())
+	a.admit()
+	a.tellNode()
+	a.tellRelease()
 }
 
 // packer writes files of a sandbox into an archive.

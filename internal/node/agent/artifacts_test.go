@@ -10,10 +10,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // packed returns the names in the archive of a sandbox.
@@ -116,5 +119,103 @@ func TestArtifactsAreBounded(t *testing.T) {
 	names, truncated, message = packed(t, dir, &jobproxy.Description{Artifacts: &jobproxy.Artifacts{Patterns: []string{"*"}, MaxCount: 1, MaxSize: 100}})
 	if strings.Join(names, " ") != "b" || !truncated || !strings.Contains(message, "max_artifact_count is 1") {
 		t.Errorf("by count: got %v, %v, %q", names, truncated, message)
+	}
+}
+
+func TestTheNextAttemptGetsTheFilesAsTheyWere(t *testing.T) {
+	dir := sandboxWith(t, "out/step", "out/deep/model", "other")
+	if err := os.Chmod(filepath.Join(jobproxy.SandboxOf(dir), "out/step"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	rules := &jobproxy.Artifacts{Patterns: []string{"out/"}}
+	archive, _, err := pack(dir, &jobproxy.Description{Artifacts: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	restored := filepath.Join(t.TempDir(), "restored")
+	if err := unpack(t.Context(), archive.Name(), restored, rules); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"out/step": 0o750, "out/deep/model": 0o644} {
+		content, err := os.ReadFile(filepath.Join(restored, name))
+		if err != nil || string(content) != "0123456789" {
+			t.Errorf("%s has %q, %v", name, content, err)
+		}
+		if info, err := os.Stat(filepath.Join(restored, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(restored, "other")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not kept is there: %v", err)
+	}
+	for name, limits := range map[string]*jobproxy.Artifacts{"size": {MaxSize: 15}, "count": {MaxCount: 1}} {
+		if err := unpack(t.Context(), archive.Name(), filepath.Join(t.TempDir(), name), limits); err == nil || !strings.Contains(err.Error(), "exceed") {
+			t.Errorf("above the limit of %s: %v", name, err)
+		}
+	}
+}
+
+// A node that an attacker controls uploads what it likes. It must not write elsewhere on another node.
+func TestArchivesThatLeaveTheSandboxAreRefused(t *testing.T) {
+	for name, header := range map[string]tar.Header{
+		"a path": {Name: "../x", Typeflag: tar.TypeReg}, "a link": {Name: "x", Linkname: "/etc", Typeflag: tar.TypeSymlink}, "a device": {Name: "x", Typeflag: tar.TypeChar},
+	} {
+		path := filepath.Join(t.TempDir(), "archive")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, err := zstd.NewWriter(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := tar.NewWriter(packed)
+		if err := errors.Join(out.WriteHeader(&header), out.Close(), packed.Close(), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := unpack(t.Context(), path, filepath.Join(t.TempDir(), "restored"), &jobproxy.Artifacts{}); err == nil || !strings.Contains(err.Error(), "not a plain file inside the sandbox") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheFilesOfAbortedJobsAreKeptForAnotherAttempt(t *testing.T) {
+	for _, test := range []struct {
+		outcome jobproxy.Outcome
+		reason  string
+		rules   jobproxy.Artifacts
+		kept    bool
+	}{
+		{jobproxy.Completed, "", jobproxy.Artifacts{}, true},
+		{jobproxy.Failed, "", jobproxy.Artifacts{}, true},
+		{jobproxy.Failed, "", jobproxy.Artifacts{OnlyCompleted: true}, false},
+		{jobproxy.Aborted, "preemption", jobproxy.Artifacts{}, false},
+		{jobproxy.Aborted, "preemption", jobproxy.Artifacts{OfAborted: true}, true},
+		{jobproxy.Aborted, "operation_aborted", jobproxy.Artifacts{OfAborted: true}, false},
+		{jobproxy.Aborted, jobproxy.GPUCheckFailed, jobproxy.Artifacts{OfAborted: true}, false},
+	} {
+		result := &jobproxy.Result{Outcome: test.outcome, AbortReason: test.reason}
+		result.Timings.ExecStarted = time.Now()
+		if got := keepsArtifacts(&test.rules, result); got != test.kept {
+			t.Errorf("%+v: kept %v", test, got)
+		}
+		if result.Timings.ExecStarted = (time.Time{}); keepsArtifacts(&test.rules, result) {
+			t.Errorf("%+v: kept though it never ran", test)
+		}
+	}
+}
+
+func TestAJobHoldsNothingWhileItsFilesAreKept(t *testing.T) {
+	j := &job{given: resource.Amounts{resource.UserSlots: 1, resource.CPU: 100, resource.Memory: 1 << 30}, state: &jobproxy.State{RequestedMemory: 2 << 30, UserMemory: 1 << 20}}
+	if held := j.holds(); held[resource.Memory] != 2<<30 || held[resource.UserSlots] != 1 {
+		t.Errorf("it holds %v while it runs", held)
+	}
+	j.released = true
+	if j.holds() != (resource.Amounts{}) || j.uses() != 0 || j.requested() != 0 {
+		t.Errorf("it holds %v, uses %d, requests %d", j.holds(), j.uses(), j.requested())
+	}
+	if usage := j.statusMessage().GetUsage(); usage == nil || nodeproto.FromAmounts(usage) != (resource.Amounts{}) {
+		t.Errorf("it reports %v", usage)
 	}
 }

@@ -99,6 +99,13 @@ func (a *Agent) fetchFiles(j *job, description *jobproxy.Description) {
 			}
 			files, file.Source = append(files, content), content.Path
 		}
+		if err == nil && j.restore != nil {
+			if err = a.restoreFiles(ctx, j, description.Artifacts); err != nil {
+				err = fmt.Errorf("files of an earlier attempt: %w", err)
+			} else {
+				description.Restored = a.restoredOf(j)
+			}
+		}
 		cancel(nil)
 		a.post(func() {
 			j.files, j.stop = files, nil

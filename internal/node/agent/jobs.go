@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -36,6 +37,10 @@ type job struct {
 	uid     uint32   // the user id that it has taken; zero if none
 	gpus    []string // the ids of its GPUs
 	readers readers  // of its output
+	// released means that its processes have ended and its resources are free, while its files are being kept.
+	released bool
+	// restore is the archive of an earlier attempt's files, nil if there is none.
+	restore *nodev1.Content
 	// preparing ends the preparation of its image; nil if there is none.
 	preparing context.CancelFunc
 	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
@@ -43,9 +48,12 @@ type job struct {
 	stop  func(jobproxy.Order)
 }
 
+// hasEnded reports whether the job has no processes any more.
+func (j *job) hasEnded() bool { return j.released || j.result != nil }
+
 // requested is the memory that the node counts for the job.
 func (j *job) requested() int64 {
-	if j.result != nil {
+	if j.hasEnded() {
 		return 0
 	}
 	requested := j.given[resource.Memory]
@@ -57,7 +65,7 @@ func (j *job) requested() int64 {
 
 // uses is the memory that the job uses in fact.
 func (j *job) uses() int64 {
-	if j.state == nil || j.result != nil {
+	if j.state == nil || j.hasEnded() {
 		return 0
 	}
 	return j.state.UserMemory + j.state.TmpfsUsage + j.state.ProxyMemory
@@ -65,7 +73,7 @@ func (j *job) uses() int64 {
 
 // holds is what the job holds on the node.
 func (j *job) holds() resource.Amounts {
-	if j.result != nil {
+	if j.hasEnded() {
 		return resource.Amounts{}
 	}
 	held := j.given
@@ -120,7 +128,12 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 			if result := a.resultMessage(j, f.Result); description.Artifacts == nil && a.inline(j, result) {
 				j.result, job.Result = result, result
 				a.freeGPUs(j)
+			} else if description.Artifacts != nil {
+				j.released = true
+				a.freeGPUs(j)
 			}
+			job.Status = j.statusMessage()
+			job.Status.Identity = identity
 		}
 		if j.result == nil {
 			a.keepImage(description)
@@ -183,7 +196,7 @@ func (a *Agent) remove(j *job) {
 
 // start launches the proxy of a job.
 func (a *Agent) start(s *nodeproto.Start) {
-	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources())}
+	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources()), restore: s.Restore}
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err == nil {
@@ -245,7 +258,7 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
 		return
 	}
-	if !needsContents(description) {
+	if !needsContents(description) && j.restore == nil {
 		a.begin(j, description)
 		return
 	}
@@ -379,6 +392,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		d.KeepSandbox = true
 		d.Artifacts = &jobproxy.Artifacts{
 			Patterns: kept.GetPatterns(), OnlyCompleted: kept.GetOnlyCompleted(), MaxSize: kept.GetMaxSize(), MaxCount: kept.GetMaxCount(),
+			OfAborted: kept.GetOfAborted(),
 		}
 	}
 	if m := spec.GetCpuMonitor(); m != nil {
@@ -681,6 +695,9 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	a.freeGPUs(j)
 	a.releaseImage(j)
 	j.releaseFiles()
+	if j.restore != nil {
+		a.work(func() { _ = os.RemoveAll(a.restoredOf(j)) }) // what is there if the job did not start
+	}
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()

@@ -58,6 +58,9 @@ type Description struct {
 
 	// Artifacts are the files that the agent keeps when the job has ended; KeepSandbox is then set. Unset: none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
+	// Restored is a directory with the files of an earlier attempt, which becomes the sandbox. It must be on the file system of the
+	// job's directory. Empty: the sandbox is new.
+	Restored string `json:"restored,omitempty"`
 
 	// Disk is what its files may take; they are measured every few seconds.
 	Disk Disk `json:"disk,omitzero"`
@@ -113,6 +116,7 @@ type Artifacts struct {
 	OnlyCompleted bool     `json:"only_completed,omitempty"`
 	MaxSize       int64    `json:"max_size,omitempty"`
 	MaxCount      int64    `json:"max_count,omitempty"`
+	OfAborted     bool     `json:"of_aborted,omitempty"` // those of aborted jobs too
 }
 
 // SandboxOf returns the working directory of a job, which is there as long as the job runs, and afterwards with KeepSandbox.

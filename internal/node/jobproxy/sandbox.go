@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,10 +50,8 @@ func (v volume) used() int64 {
 // contains what was made even if there is an error.
 func prepare(ctx context.Context, dir string, job *Description, detached bool) (s *sandbox, warnings []string, err error) {
 	s = &sandbox{path: filepath.Join(dir, sandboxDir), temporary: filepath.Join(dir, temporaryDir)}
-	for _, path := range []string{s.path, s.temporary} {
-		if err := errors.Join(os.Mkdir(path, 0o755), chown(path, job.Credential)); err != nil {
-			return s, nil, fmt.Errorf("sandbox: %w", err)
-		}
+	if err := s.makeDirectories(job); err != nil {
+		return s, nil, fmt.Errorf("sandbox: %w", err)
 	}
 	if job.Image != nil {
 		if err := s.prepareImage(dir, job); err != nil {
@@ -75,6 +74,25 @@ func prepare(ctx context.Context, dir string, job *Description, detached bool) (
 		}
 	}
 	return s, warnings, ctx.Err()
+}
+
+// makeDirectories makes the directories that the job writes to. The files of an earlier attempt, if there are any, become the sandbox.
+func (s *sandbox) makeDirectories(job *Description) error {
+	if err := errors.Join(os.Mkdir(s.temporary, 0o755), chown(s.temporary, job.Credential)); err != nil {
+		return err
+	}
+	if job.Restored == "" {
+		return errors.Join(os.Mkdir(s.path, 0o755), chown(s.path, job.Credential))
+	}
+	if err := os.Rename(job.Restored, s.path); err != nil || job.Credential == nil {
+		return err
+	}
+	return filepath.WalkDir(s.path, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(job.Credential.UID), int(job.Credential.GID))
+	})
 }
 
 // put writes a file into the sandbox, or into the detached volume that its path leads to.

@@ -45,7 +45,7 @@ func (p *benchPair) startJobs(b *testing.B, count int) {
 			Number: nodeproto.JobNumber(3, p.next), Operation: 17, OperationId: "3f1c2d4e-5a6b7c8d-3fe0384-9", TaskName: "map", Cookie: int32(p.next),
 			TreeName: "physical", StartTimeUs: 1_800_000_000_000_000, Resources: &nodev1.Amounts{UserSlots: 1, Cpu: 100, Memory: 1 << 30},
 			Reserve: &nodev1.MemoryReserve{UserJob: 1 << 29, Footprint: 128 << 20, UserJobFactor: 0.5},
-		}, p.spec, nil); err != nil {
+		}, p.spec, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -258,7 +258,7 @@ func (l *leader) start() {
 	}
 	l.numbers++
 	number := nodeproto.JobNumber(l.epoch, l.numbers)
-	err := l.session.Start(&nodev1.JobIdentity{Number: number, OperationId: "op", Resources: &nodev1.Amounts{Cpu: 100}}, l.specs[number%2], nil)
+	err := l.session.Start(&nodev1.JobIdentity{Number: number, OperationId: "op", Resources: &nodev1.Amounts{Cpu: 100}}, l.specs[number%2], nil, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

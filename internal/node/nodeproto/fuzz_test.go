@@ -112,7 +112,7 @@ func drive(t *testing.T, session *nodeproto.Session, request *nodev1.HeartbeatRe
 	if !slices.IsSorted(session.Running()) || !slices.IsSorted(report.Lost) {
 		t.Fatal("numbers out of order")
 	}
-	_ = session.Start(&nodev1.JobIdentity{Number: request.GetSequence() + 1000}, &nodev1.JobSpec{}, nil)
+	_ = session.Start(&nodev1.JobIdentity{Number: request.GetSequence() + 1000}, &nodev1.JobSpec{}, nil, nil)
 	response := session.Respond(request.GetSequence(), nodeproto.Answer{})
 	for i, order := range response.GetOrders() {
 		if i > 0 && order.GetNumber() != response.GetOrders()[i-1].GetNumber()+1 {

@@ -92,6 +92,7 @@ type Start struct {
 	Identity    *nodev1.JobIdentity
 	Spec        *nodev1.JobSpec
 	Environment []*nodev1.Variable
+	Restore     *nodev1.Content // files of an earlier attempt; nil if there are none
 }
 
 // ErrNotAwaited is returned for a response that does not belong to the request in flight. The

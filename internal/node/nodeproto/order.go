@@ -12,8 +12,9 @@ import (
 var ErrNotConfirmed = errors.New("the session is not confirmed by a heartbeat yet")
 
 // Start queues the start of a job. Jobs of one task should share one specification: a response
-// carries it once. Both must not be modified afterwards.
-func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, environment []*nodev1.Variable) error {
+// carries it once. The job finds the files of restore in its sandbox, none if it is nil. The arguments must not be modified
+// afterwards.
+func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, environment []*nodev1.Variable, restore *nodev1.Content) error {
 	number := identity.GetNumber()
 	switch {
 	case !s.Confirmed():
@@ -24,7 +25,7 @@ func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, envi
 		return fmt.Errorf("job %d is on node %s already", number, s.node)
 	}
 	s.queued = append(s.queued, pendingOrder{after: s.after, spec: spec, order: &nodev1.Order{Order: &nodev1.Order_Start{
-		Start: &nodev1.StartOrder{Identity: identity, Environment: environment},
+		Start: &nodev1.StartOrder{Identity: identity, Environment: environment, Restore: restore},
 	}}})
 	return nil
 }

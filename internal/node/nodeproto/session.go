@@ -448,6 +448,6 @@ func (p pendingOrder) numbered(number uint64, table map[*nodev1.JobSpec]uint32, 
 		response.Specs = append(response.Specs, p.spec)
 	}
 	return &nodev1.Order{Number: number, Order: &nodev1.Order_Start{Start: &nodev1.StartOrder{
-		Identity: start.GetIdentity(), Environment: start.GetEnvironment(), Spec: index,
+		Identity: start.GetIdentity(), Environment: start.GetEnvironment(), Restore: start.GetRestore(), Spec: index,
 	}}}
 }

@@ -85,7 +85,7 @@ func (p *pair) start(numbers ...uint64) {
 	p.t.Helper()
 	spec := &nodev1.JobSpec{Command: "true"}
 	for _, number := range numbers {
-		if err := p.session.Start(&nodev1.JobIdentity{Number: number, Resources: &nodev1.Amounts{Cpu: 100}}, spec, nil); err != nil {
+		if err := p.session.Start(&nodev1.JobIdentity{Number: number, Resources: &nodev1.Amounts{Cpu: 100}}, spec, nil, nil); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -288,7 +288,7 @@ func TestARegistrationCountsFromItsFirstHeartbeatOn(t *testing.T) {
 	})
 	p := &pair{t: t, node: node}
 	p.register(1)
-	if err := p.session.Start(&nodev1.JobIdentity{Number: 9}, &nodev1.JobSpec{}, nil); !errors.Is(err, nodeproto.ErrNotConfirmed) || len(p.session.Running()) != 0 {
+	if err := p.session.Start(&nodev1.JobIdentity{Number: 9}, &nodev1.JobSpec{}, nil, nil); !errors.Is(err, nodeproto.ErrNotConfirmed) || len(p.session.Running()) != 0 {
 		t.Errorf("a start before the first heartbeat: %v, running %v", err, p.session.Running())
 	}
 	report, _ := p.exchange()
@@ -447,7 +447,7 @@ func TestSpecificationsTravelOnceAndOrdersInPieces(t *testing.T) {
 	if response.GetNextHeartbeatUs() != 1_000_000 || response.GetSchedulingSkipped() != nodev1.SkipReason_SKIP_REASON_OVERLOAD {
 		t.Errorf("the answer is not in the response: %v", response)
 	}
-	if err := p.session.Start(&nodev1.JobIdentity{Number: 2}, &nodev1.JobSpec{}, nil); err == nil {
+	if err := p.session.Start(&nodev1.JobIdentity{Number: 2}, &nodev1.JobSpec{}, nil, nil); err == nil {
 		t.Error("a job is started again")
 	}
 }
@@ -471,7 +471,7 @@ func TestTheNodeGivesAnIdentityBackAsItCame(t *testing.T) {
 	identity := &nodev1.JobIdentity{Number: 1, OperationId: "op"}
 	identity.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 900, protowire.BytesType), "news"))
 	p := newPair(t)
-	if err := p.session.Start(identity, &nodev1.JobSpec{}, nil); err != nil {
+	if err := p.session.Start(identity, &nodev1.JobSpec{}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.exchange()

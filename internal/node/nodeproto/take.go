@@ -48,7 +48,7 @@ func (n *NodeSession) takeStart(now time.Time, order *nodev1.StartOrder, specs [
 		taken.Ended = append(taken.Ended, job.result)
 		return
 	}
-	taken.Start = append(taken.Start, Start{Identity: identity, Spec: specs[order.GetSpec()], Environment: order.GetEnvironment()})
+	taken.Start = append(taken.Start, Start{Identity: identity, Spec: specs[order.GetSpec()], Environment: order.GetEnvironment(), Restore: order.GetRestore()})
 }
 
 func (n *NodeSession) takeInterrupt(now time.Time, order *nodev1.InterruptOrder, taken *Orders) {

@@ -1,5 +1,5 @@
 import {keepPreviousData, QueryClient, useQuery} from '@tanstack/react-query';
-import {useSyncExternalStore} from 'react';
+import {useEffect, useRef, useState, useSyncExternalStore} from 'react';
 
 import {ApiError, call, get, type Parameters, signedOut, type Signal} from './client';
 
@@ -54,6 +54,32 @@ function useWatched<T>(key: unknown[], load: (signal: AbortSignal) => Promise<T>
 /** useCommand watches the answer of a command. */
 export function useCommand<T>(command: string, parameters: Parameters = {}, watch: Watch = {}) {
   return useWatched<T>([command, parameters], (signal) => call<T>(command, parameters, signal), watch);
+}
+
+export type Run<T> = {state: 'idle'} | {state: 'running'} | {state: 'done'; answer: T} | {state: 'refused'; error: unknown};
+
+/** useAnswer sends a command that takes long when the reader asks for it, one at a time. Leaving the page stops it. */
+export function useAnswer<T>(command: string) {
+  const [run, setRun] = useState<Run<T>>({state: 'idle'});
+  const controller = useRef<AbortController>(undefined);
+  useEffect(() => () => controller.current?.abort(), []);
+  const start = async (parameters: Parameters) => {
+    controller.current?.abort();
+    const own = new AbortController();
+    controller.current = own;
+    setRun({state: 'running'});
+    try {
+      const answer = await call<T>(command, parameters, own.signal);
+      if (!own.signal.aborted) setRun({state: 'done', answer});
+    } catch (error) {
+      if (!own.signal.aborted) setRun({state: 'refused', error});
+    }
+  };
+  const stop = () => {
+    controller.current?.abort();
+    setRun({state: 'idle'});
+  };
+  return {run, start, stop};
 }
 
 /** useGet watches the value at a path. */

@@ -393,6 +393,64 @@ export interface Fix {
   commands?: string[];
 }
 
+export interface WhatIfPoolFigures {
+  usage: number;
+  demand: number;
+  fair_share: number;
+  started_job_count: number;
+  /** job_wait_p50 and job_wait_p90 are in seconds. */
+  job_wait_p50: number;
+  job_wait_p90: number;
+  preempted_job_count: number;
+  guarantee_kept: number | null;
+}
+
+export interface WhatIfOperationFigures {
+  pool: string;
+  state: string;
+  first_start: string | null;
+  finish: string | null;
+  completed_job_count: number;
+  preempted_job_count: number;
+}
+
+export interface WhatIfClusterFigures {
+  node_count: number;
+  started_job_count: number;
+  completed_job_count: number;
+  preempted_job_count: number;
+  lost_core_seconds: number;
+  completed_operation_count: number;
+}
+
+/** WhatIfPool has no before if the changes create the pool, and no after if they remove it. */
+export interface WhatIfPool {
+  pool_tree: string;
+  pool: string;
+  before: WhatIfPoolFigures | null;
+  after: WhatIfPoolFigures | null;
+}
+
+export interface WhatIfOperation {
+  operation: string;
+  pool: string;
+  before: WhatIfOperationFigures | null;
+  after: WhatIfOperationFigures | null;
+}
+
+/** WhatIf compares the cluster without and with changes, for milliseconds ahead. */
+export interface WhatIf {
+  as_of: string;
+  for: number;
+  model: string[];
+  feasibility: {pool_tree: string; is_feasible: boolean; findings: string[]}[];
+  cluster: {before: WhatIfClusterFigures; after: WhatIfClusterFigures};
+  pools: WhatIfPool[];
+  unchanged_pool_count: number;
+  operations: WhatIfOperation[];
+  unchanged_operation_count: number;
+}
+
 export interface Plan {
   changes: string[];
   warnings: string[];

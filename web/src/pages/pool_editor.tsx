@@ -9,6 +9,7 @@ import {at, difference, type Document, optionsOf, poolIn, withPool, withValue} f
 import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Command, Section} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
+import {navigate, to} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
 import {Verdict} from './pool_verdict';
 
@@ -118,11 +119,20 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
             <Button size="l" disabled={draft === undefined} onClick={() => setDraft(undefined)}>
               {t('Undo')}
             </Button>
+            <Button size="l" view="flat" disabled={!changed} onClick={() => navigate(to.whatIf(question(tree, way.at(-1), change)))}>
+              {t('Effect over 2 h')}
+            </Button>
           </div>
         </Section>
       </div>
     </div>
   );
+}
+
+/** question is the document of changes that asks what a draft would do. */
+function question(tree: string, pool: string | undefined, change: {set: Document; removed: string[]}): string {
+  const set = {...change.set, ...Object.fromEntries(change.removed.map((key) => [key, null]))};
+  return JSON.stringify({changes: [{tree, pool, set}]}, null, 2);
 }
 
 /** OptionField edits an option that is a number or an amount; empty means unset. */

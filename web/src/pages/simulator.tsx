@@ -1,9 +1,8 @@
 import {Alert, Button, Icon, Select, Spin, TextArea, TextInput} from '@gravity-ui/uikit';
 import {ArrowUpFromLine, PlayFill} from '@gravity-ui/icons';
-import {useEffect, useRef, useState} from 'react';
+import {useRef, useState} from 'react';
 
-import {call} from '../api/client';
-import {useCommand} from '../api/queries';
+import {useAnswer, useCommand} from '../api/queries';
 import type {ScenarioExample, Simulation} from '../api/types';
 import {shellQuote} from '../model/format';
 import {Command} from '../parts/small';
@@ -27,39 +26,13 @@ export function SimulatorPage() {
   );
 }
 
-type Run = {state: 'idle'} | {state: 'running'; since: number} | {state: 'done'; answer: Simulation} | {state: 'refused'; error: unknown};
-
-/** useRun runs one scenario at a time; leaving the page stops it. */
-function useRun() {
-  const [run, setRun] = useState<Run>({state: 'idle'});
-  const controller = useRef<AbortController>(undefined);
-  useEffect(() => () => controller.current?.abort(), []);
-  const start = async (parameters: Record<string, unknown>) => {
-    controller.current?.abort();
-    const own = new AbortController();
-    controller.current = own;
-    setRun({state: 'running', since: Date.now()});
-    try {
-      const answer = await call<Simulation>('simulate', parameters, own.signal);
-      if (!own.signal.aborted) setRun({state: 'done', answer});
-    } catch (error) {
-      if (!own.signal.aborted) setRun({state: 'refused', error});
-    }
-  };
-  const stop = () => {
-    controller.current?.abort();
-    setRun({state: 'idle'});
-  };
-  return {run, start, stop};
-}
-
 function Bench({examples}: {examples: ScenarioExample[]}) {
   const {t} = useTexts();
   const [name, setName] = useQueryValue('example', examples[0]?.name ?? '');
   const [seed, setSeed] = useQueryValue('seed');
   // The reader's own scenario is too long for the address.
   const [own, setOwn] = useState<{name: string; text: string}>();
-  const {run, start, stop} = useRun();
+  const {run, start, stop} = useAnswer<Simulation>('simulate');
   const example = examples.find((e) => e.name === name);
   const text = own?.text ?? example?.text ?? '';
   const seedNumber = /^\d+$/.test(seed.trim()) ? Number(seed) : undefined;

@@ -22,6 +22,7 @@ const OperationsPage = lazy(async () => ({default: (await import('../pages/opera
 const PoolPage = lazy(async () => ({default: (await import('../pages/pool')).PoolPage}));
 const PreemptionsPage = lazy(async () => ({default: (await import('../pages/preemptions')).PreemptionsPage}));
 const SchedulingPage = lazy(async () => ({default: (await import('../pages/scheduling')).SchedulingPage}));
+const WhatIfPage = lazy(async () => ({default: (await import('../pages/what_if')).WhatIfPage}));
 const SimulatorPage = lazy(async () => ({default: (await import('../pages/simulator')).SimulatorPage}));
 
 const toaster = new Toaster();
@@ -82,6 +83,8 @@ function page(path: string[]) {
       return <PreemptionsPage />;
     case 'events':
       return <EventsPage />;
+    case 'what-if':
+      return <WhatIfPage />;
     case 'simulator':
       return <SimulatorPage />;
   }

@@ -71,4 +71,5 @@ export const to = {
   preemptions: () => '/preemptions',
   events: () => '/events',
   simulator: () => '/simulator',
+  whatIf: (document?: string) => (document ? `/what-if?document=${encodeURIComponent(document)}` : '/what-if'),
 };

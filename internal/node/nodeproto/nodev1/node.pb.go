@@ -2885,7 +2885,10 @@ type StartOrder struct {
 	Identity *JobIdentity           `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	Spec     uint32                 `protobuf:"varint,2,opt,name=spec,proto3" json:"spec,omitempty"` // index into HeartbeatResponse.specs
 	// Variables of this job only, in addition to those of the specification.
-	Environment   []*Variable `protobuf:"bytes,3,rep,name=environment,proto3" json:"environment,omitempty"`
+	Environment []*Variable `protobuf:"bytes,3,rep,name=environment,proto3" json:"environment,omitempty"`
+	// The artifacts of an earlier attempt, an archive as in UploadArtifactsRequest; they are in the sandbox when the job starts.
+	// Unset: none.
+	Restore       *Content `protobuf:"bytes,4,opt,name=restore,proto3" json:"restore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2941,6 +2944,66 @@ func (x *StartOrder) GetEnvironment() []*Variable {
 	return nil
 }
 
+func (x *StartOrder) GetRestore() *Content {
+	if x != nil {
+		return x.Restore
+	}
+	return nil
+}
+
+// Content names bytes that a node fetches with FetchContent.
+type Content struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Content) Reset() {
+	*x = Content{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Content) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Content) ProtoMessage() {}
+
+func (x *Content) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Content.ProtoReflect.Descriptor instead.
+func (*Content) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Content) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *Content) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 // InterruptOrder asks a job to end by itself.
 type InterruptOrder struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -2956,7 +3019,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3031,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3044,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -3035,7 +3098,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3110,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3123,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -3116,7 +3179,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3191,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3204,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -3175,7 +3238,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3250,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3263,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -3227,7 +3290,7 @@ type OpenStreamOrder struct {
 
 func (x *OpenStreamOrder) Reset() {
 	*x = OpenStreamOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3302,7 @@ func (x *OpenStreamOrder) String() string {
 func (*OpenStreamOrder) ProtoMessage() {}
 
 func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3315,7 @@ func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamOrder.ProtoReflect.Descriptor instead.
 func (*OpenStreamOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OpenStreamOrder) GetStream() []byte {
@@ -3321,7 +3384,7 @@ type FollowOutput struct {
 
 func (x *FollowOutput) Reset() {
 	*x = FollowOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3396,7 @@ func (x *FollowOutput) String() string {
 func (*FollowOutput) ProtoMessage() {}
 
 func (x *FollowOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3409,7 @@ func (x *FollowOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowOutput.ProtoReflect.Descriptor instead.
 func (*FollowOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FollowOutput) GetStream() Stream {
@@ -3378,7 +3441,7 @@ type OpenShell struct {
 
 func (x *OpenShell) Reset() {
 	*x = OpenShell{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3390,7 +3453,7 @@ func (x *OpenShell) String() string {
 func (*OpenShell) ProtoMessage() {}
 
 func (x *OpenShell) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3403,7 +3466,7 @@ func (x *OpenShell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenShell.ProtoReflect.Descriptor instead.
 func (*OpenShell) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OpenShell) GetCommand() string {
@@ -3458,7 +3521,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3533,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3546,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Variable) GetName() string {
@@ -3545,7 +3608,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3620,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3633,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3822,7 +3885,7 @@ type JobImage struct {
 
 func (x *JobImage) Reset() {
 	*x = JobImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3897,7 @@ func (x *JobImage) String() string {
 func (*JobImage) ProtoMessage() {}
 
 func (x *JobImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3910,7 @@ func (x *JobImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
 func (*JobImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobImage) GetName() string {
@@ -3875,7 +3938,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +3950,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +3963,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -3924,13 +3987,14 @@ type Artifacts struct {
 	OnlyCompleted bool                   `protobuf:"varint,2,opt,name=only_completed,json=onlyCompleted,proto3" json:"only_completed,omitempty"` // not those of jobs that did not complete
 	MaxSize       int64                  `protobuf:"varint,3,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`                   // of all files together; zero: 1 GiB
 	MaxCount      int64                  `protobuf:"varint,4,opt,name=max_count,json=maxCount,proto3" json:"max_count,omitempty"`                // zero: 10 000
+	OfAborted     bool                   `protobuf:"varint,5,opt,name=of_aborted,json=ofAborted,proto3" json:"of_aborted,omitempty"`             // those of aborted jobs too: the next attempt continues with them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Artifacts) Reset() {
 	*x = Artifacts{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +4006,7 @@ func (x *Artifacts) String() string {
 func (*Artifacts) ProtoMessage() {}
 
 func (x *Artifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +4019,7 @@ func (x *Artifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
 func (*Artifacts) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Artifacts) GetPatterns() []string {
@@ -3986,6 +4050,13 @@ func (x *Artifacts) GetMaxCount() int64 {
 	return 0
 }
 
+func (x *Artifacts) GetOfAborted() bool {
+	if x != nil {
+		return x.OfAborted
+	}
+	return false
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -4007,7 +4078,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4090,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4103,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *File) GetPath() string {
@@ -4136,7 +4207,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4219,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4232,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -4198,7 +4269,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4281,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4294,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -4313,7 +4384,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4325,7 +4396,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4338,7 +4409,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4371,7 +4442,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4454,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4467,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4458,7 +4529,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4470,7 +4541,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4483,7 +4554,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4511,7 +4582,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4523,7 +4594,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4536,7 +4607,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4637,7 +4708,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4649,7 +4720,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4662,7 +4733,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4704,7 +4775,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4716,7 +4787,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4729,7 +4800,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4759,7 +4830,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +4842,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +4855,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4829,7 +4900,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +4912,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +4925,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -4906,7 +4977,7 @@ type FetchContentRequest struct {
 
 func (x *FetchContentRequest) Reset() {
 	*x = FetchContentRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4918,7 +4989,7 @@ func (x *FetchContentRequest) String() string {
 func (*FetchContentRequest) ProtoMessage() {}
 
 func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4931,7 +5002,7 @@ func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
 func (*FetchContentRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FetchContentRequest) GetNodeName() string {
@@ -4986,7 +5057,7 @@ type FetchContentResponse struct {
 
 func (x *FetchContentResponse) Reset() {
 	*x = FetchContentResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5069,7 @@ func (x *FetchContentResponse) String() string {
 func (*FetchContentResponse) ProtoMessage() {}
 
 func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5082,7 @@ func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
 func (*FetchContentResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FetchContentResponse) GetData() []byte {
@@ -5044,7 +5115,7 @@ type UploadArtifactsRequest struct {
 
 func (x *UploadArtifactsRequest) Reset() {
 	*x = UploadArtifactsRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5127,7 @@ func (x *UploadArtifactsRequest) String() string {
 func (*UploadArtifactsRequest) ProtoMessage() {}
 
 func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5140,7 @@ func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UploadArtifactsRequest) GetNodeName() string {
@@ -5138,7 +5209,7 @@ type UploadArtifactsResponse struct {
 
 func (x *UploadArtifactsResponse) Reset() {
 	*x = UploadArtifactsResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5150,7 +5221,7 @@ func (x *UploadArtifactsResponse) String() string {
 func (*UploadArtifactsResponse) ProtoMessage() {}
 
 func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5163,7 +5234,7 @@ func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UploadArtifactsResponse) GetNextOffset() int64 {
@@ -5187,7 +5258,7 @@ type ArtifactList struct {
 
 func (x *ArtifactList) Reset() {
 	*x = ArtifactList{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5199,7 +5270,7 @@ func (x *ArtifactList) String() string {
 func (*ArtifactList) ProtoMessage() {}
 
 func (x *ArtifactList) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5212,7 +5283,7 @@ func (x *ArtifactList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
 func (*ArtifactList) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ArtifactList) GetFiles() []*Artifact {
@@ -5254,7 +5325,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5266,7 +5337,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5279,7 +5350,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Artifact) GetPath() string {
@@ -5314,7 +5385,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5326,7 +5397,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5339,7 +5410,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -5366,7 +5437,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5378,7 +5449,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5391,7 +5462,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -5412,7 +5483,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5424,7 +5495,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5437,7 +5508,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -5460,7 +5531,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +5543,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5556,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -5758,12 +5829,16 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\vacknowledge\x18\x05 \x01(\v2\x1e.weir.node.v1.AcknowledgeOrderH\x00R\vacknowledge\x12@\n" +
 	"\vopen_stream\x18\x06 \x01(\v2\x1d.weir.node.v1.OpenStreamOrderH\x00R\n" +
 	"openStreamB\a\n" +
-	"\x05order\"\x91\x01\n" +
+	"\x05order\"\xc2\x01\n" +
 	"\n" +
 	"StartOrder\x125\n" +
 	"\bidentity\x18\x01 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\rR\x04spec\x128\n" +
-	"\venvironment\x18\x03 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\"\xc3\x01\n" +
+	"\venvironment\x18\x03 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12/\n" +
+	"\arestore\x18\x04 \x01(\v2\x15.weir.node.v1.ContentR\arestore\"5\n" +
+	"\aContent\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\"\xc3\x01\n" +
 	"\x0eInterruptOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1d\n" +
 	"\n" +
@@ -5850,12 +5925,14 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
 	"\bGpuCheck\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\tR\x04args\"\x86\x01\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\xa5\x01\n" +
 	"\tArtifacts\x12\x1a\n" +
 	"\bpatterns\x18\x01 \x03(\tR\bpatterns\x12%\n" +
 	"\x0eonly_completed\x18\x02 \x01(\bR\ronlyCompleted\x12\x19\n" +
 	"\bmax_size\x18\x03 \x01(\x03R\amaxSize\x12\x1b\n" +
-	"\tmax_count\x18\x04 \x01(\x03R\bmaxCount\"\xd3\x01\n" +
+	"\tmax_count\x18\x04 \x01(\x03R\bmaxCount\x12\x1d\n" +
+	"\n" +
+	"of_aborted\x18\x05 \x01(\bR\tofAborted\"\xd3\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -6044,7 +6121,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                      // 0: weir.node.v1.Phase
 	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
@@ -6078,39 +6155,40 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*CpuLimit)(nil),                // 29: weir.node.v1.CpuLimit
 	(*Order)(nil),                   // 30: weir.node.v1.Order
 	(*StartOrder)(nil),              // 31: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),          // 32: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),              // 33: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),            // 34: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),        // 35: weir.node.v1.AcknowledgeOrder
-	(*OpenStreamOrder)(nil),         // 36: weir.node.v1.OpenStreamOrder
-	(*FollowOutput)(nil),            // 37: weir.node.v1.FollowOutput
-	(*OpenShell)(nil),               // 38: weir.node.v1.OpenShell
-	(*Variable)(nil),                // 39: weir.node.v1.Variable
-	(*JobSpec)(nil),                 // 40: weir.node.v1.JobSpec
-	(*JobImage)(nil),                // 41: weir.node.v1.JobImage
-	(*GpuCheck)(nil),                // 42: weir.node.v1.GpuCheck
-	(*Artifacts)(nil),               // 43: weir.node.v1.Artifacts
-	(*File)(nil),                    // 44: weir.node.v1.File
-	(*TmpfsVolume)(nil),             // 45: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil),       // 46: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),            // 47: weir.node.v1.Interruption
-	(*UploadRequest)(nil),           // 48: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),          // 49: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),               // 50: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),             // 51: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),             // 52: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),               // 53: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),          // 54: weir.node.v1.SchedulerFrame
-	(*FetchContentRequest)(nil),     // 55: weir.node.v1.FetchContentRequest
-	(*FetchContentResponse)(nil),    // 56: weir.node.v1.FetchContentResponse
-	(*UploadArtifactsRequest)(nil),  // 57: weir.node.v1.UploadArtifactsRequest
-	(*UploadArtifactsResponse)(nil), // 58: weir.node.v1.UploadArtifactsResponse
-	(*ArtifactList)(nil),            // 59: weir.node.v1.ArtifactList
-	(*Artifact)(nil),                // 60: weir.node.v1.Artifact
-	(*NotLeader)(nil),               // 61: weir.node.v1.NotLeader
-	(*MustRegister)(nil),            // 62: weir.node.v1.MustRegister
-	(*Stale)(nil),                   // 63: weir.node.v1.Stale
-	(*Refusal)(nil),                 // 64: weir.node.v1.Refusal
+	(*Content)(nil),                 // 32: weir.node.v1.Content
+	(*InterruptOrder)(nil),          // 33: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),              // 34: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),            // 35: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),        // 36: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),         // 37: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),            // 38: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),               // 39: weir.node.v1.OpenShell
+	(*Variable)(nil),                // 40: weir.node.v1.Variable
+	(*JobSpec)(nil),                 // 41: weir.node.v1.JobSpec
+	(*JobImage)(nil),                // 42: weir.node.v1.JobImage
+	(*GpuCheck)(nil),                // 43: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 44: weir.node.v1.Artifacts
+	(*File)(nil),                    // 45: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 46: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 47: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 48: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 49: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 50: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),               // 51: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),             // 52: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),             // 53: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),               // 54: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),          // 55: weir.node.v1.SchedulerFrame
+	(*FetchContentRequest)(nil),     // 56: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 57: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 58: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 59: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 60: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 61: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 62: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 63: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 64: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 65: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -6142,62 +6220,63 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	59, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	60, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
 	24, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
 	23, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
 	12, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
 	30, // 33: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	40, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	41, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
 	3,  // 35: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
 	7,  // 36: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
 	29, // 37: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
 	13, // 38: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
 	31, // 39: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	32, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	33, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	35, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	36, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	33, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	34, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	36, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	37, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
 	19, // 44: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	39, // 45: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	34, // 46: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	34, // 47: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	37, // 48: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
-	38, // 49: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 50: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	39, // 51: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	39, // 52: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	44, // 53: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	45, // 54: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	46, // 55: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	47, // 56: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	41, // 57: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	42, // 58: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	43, // 59: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
-	4,  // 60: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	51, // 61: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	52, // 62: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	53, // 63: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 64: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	59, // 65: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
-	60, // 66: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
-	6,  // 67: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 68: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 69: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	48, // 70: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	50, // 71: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	55, // 72: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
-	57, // 73: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
-	11, // 74: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 75: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	49, // 76: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	54, // 77: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	56, // 78: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
-	58, // 79: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
-	74, // [74:80] is the sub-list for method output_type
-	68, // [68:74] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	40, // 45: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	32, // 46: weir.node.v1.StartOrder.restore:type_name -> weir.node.v1.Content
+	35, // 47: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	35, // 48: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	38, // 49: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	39, // 50: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 51: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	40, // 52: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	40, // 53: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	45, // 54: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	46, // 55: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	47, // 56: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	48, // 57: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	42, // 58: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	43, // 59: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	44, // 60: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	4,  // 61: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	52, // 62: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	53, // 63: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	54, // 64: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 65: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	60, // 66: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	61, // 67: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 68: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 69: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 70: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	49, // 71: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	51, // 72: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	56, // 73: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	58, // 74: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 75: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 76: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	50, // 77: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	55, // 78: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	57, // 79: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	59, // 80: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	75, // [75:81] is the sub-list for method output_type
+	69, // [69:75] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -6214,17 +6293,17 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*Order_Acknowledge)(nil),
 		(*Order_OpenStream)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{
 		(*OpenStreamOrder_Output)(nil),
 		(*OpenStreamOrder_Shell)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -6236,7 +6315,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   58,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

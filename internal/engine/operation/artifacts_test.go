@@ -1,0 +1,25 @@
+package operation
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestOnlyFilesThatAreKeptCanBeRestored(t *testing.T) {
+	read := func(task, rest string) error {
+		_, err := parseSpec([]byte("{"+rest+"tasks: {a: {job_count: 1, command: x, restore_artifacts: true"+task+"}}}"), ReadOptions{})
+		return err
+	}
+	if err := read(", artifact_paths: [out]", ""); err != nil {
+		t.Error(err)
+	}
+	for _, test := range [][3]string{
+		{"", "", "needs artifact_paths"},
+		{", artifact_paths: [out], artifacts_on: completed", "", "cannot be combined with artifacts_on"},
+		{", artifact_paths: [out]", "is_gang: true, ", "cannot be used in a gang"},
+	} {
+		if err := read(test[0], test[1]); err == nil || !strings.Contains(err.Error(), "tasks/a/restore_artifacts: "+test[2]) {
+			t.Errorf("%v: %v", test, err)
+		}
+	}
+}
