@@ -40,6 +40,7 @@ func Inputs() []Input {
 		&NodeInput{}, &NodeLossInput{}, &HeartbeatInput{}, &ReportInput{}, &SeenInput{}, &ReconcileInput{}, &JobUsageInput{},
 		&StartInput{}, &AbortInput{}, &CompleteInput{}, &SuspendInput{}, &ResumeInput{}, &ParametersInput{},
 		&UpdateInput{}, &NextJobInput{}, &ReviveInput{}, &PoolStateInput{}, &AwaitInput{}, &AdoptInput{}, &LiftInput{},
+		&DeniedClassesInput{}, &PinInput{}, &OfferInput{}, &WithdrawInput{},
 	}
 }
 

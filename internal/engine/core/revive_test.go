@@ -52,6 +52,9 @@ func figuresOf(c *Core) map[OperationID]figures {
 	picture := c.Picture(time.Time{})
 	for o := range picture.Operations() {
 		f := figures{Pending: o.Statistics.Pending, Running: o.Statistics.Running, Suspended: o.Suspended, Counters: o.Statistics.Counters}
+		if c.ControllerOf(o.ID).Spec().IsExternal() {
+			f.Pending = 0 // the owner offers its jobs again
+		}
 		for seat := range picture.Seats(o) {
 			f.Pools = append(f.Pools, seat.Pool)
 		}
