@@ -192,7 +192,7 @@ func TestTheInputsOfARunReplayToTheSameState(t *testing.T) {
 	s := read(t, day+loss)
 	r := newRun(s, core.New(SettingsOf(s)), Options{})
 	again := core.New(SettingsOf(s))
-	r.watch = func(now time.Time, input core.Input, _ *core.Decisions) {
+	r.options.Watch = func(now time.Time, input core.Input, _ *core.Decisions) {
 		if err := again.Apply(now, input, &core.Decisions{}); err != nil {
 			t.Fatal(err)
 		}

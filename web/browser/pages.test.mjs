@@ -145,6 +145,38 @@ test('jobs, statistics, why, timeline and events of an operation are there', asy
   page.mistakes();
 });
 
+test('the log of a job grows while it runs, and its files are there when it has ended', async () => {
+  const id = await startOperation({
+    title: 'writes a log', pool: 'research',
+    tasks: {t: {
+      job_count: 1, cpu_limit: 0.1, memory_limit: 64 * 2 ** 20, artifact_paths: ['out'],
+      command: 'while [ ! -e first ]; do sleep 0.1; done; echo first line >&2; while [ ! -e second ]; do sleep 0.1; done; echo last line >&2; mkdir out; echo 42 > out/answer',
+    }},
+  });
+  const job = await until(async () => {
+    const {jobs} = await call('list_jobs', {operation_id: id, job_state: 'running'});
+    assert.equal(jobs.length, 1);
+    return jobs[0].id;
+  }, 'the job runs');
+  const page = await newPage(`/operations/${id}?tab=jobs&shown=${job}`);
+  await page.getByRole('dialog').getByRole('tab', {name: 'Error output'}).click();
+  await shows(page, 'The job has written nothing yet');
+  const create = (file) => call('poll_job_shell', {job_id: job, parameters: {operation: 'spawn', command: `touch ${file}`, terminal: false}});
+  await create('first');
+  const log = page.getByRole('log', {name: 'Error output'});
+  await until(async () => assert.equal(await log.innerText(), 'first line\n'), 'the first line is there');
+  await create('second');
+  await until(async () => assert.equal(await log.innerText(), 'first line\nlast line\n'), 'the last line is there');
+  await shows(page, 'The job has ended.');
+  await page.keyboard.press('Escape');
+  await page.getByRole('tab', {name: 'Files'}).click();
+  await shows(page, 'out/answer');
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', {name: `Download the files of job ${job}`}).click();
+  assert.equal((await saved).suggestedFilename(), `${job}.tar.zst`);
+  page.mistakes();
+});
+
 test('memory: what is kept for jobs, and what those that completed used', async () => {
   const id = await startOperation({
     title: 'uses memory', pool: 'research',
@@ -297,6 +329,9 @@ test('nodes are listed, drawn and described', async () => {
   const row = own.getByRole('row', {name: new RegExp(jobs[0].id)});
   await row.waitFor();
   await row.getByRole('link', {name: operation.split('-').slice(0, 2).join('-')}).waitFor();
+  await shows(own, 'Isolation of jobs');
+  const {isolation} = nodes.find((node) => node.address === jobs[0].address);
+  await shows(own, isolation.level);
   assert.match(await row.innerText(), new RegExp(`/ ${(jobs[0].resources.memory / 2 ** 20).toPrecision(3).replace('.', '\\.')} MiB`));
   page.mistakes();
   own.mistakes();

@@ -32,6 +32,7 @@ export const places = (operation, node) => [
   {name: 'operation', path: `/operations/${operation}`, ready: 'table.plain'},
   {name: 'operation-specification', path: `/operations/${operation}?tab=spec`, ready: '.code'},
   {name: 'operation-jobs', path: `/operations/${operation}?tab=jobs`, ready: '.grid'},
+  {name: 'operation-files', path: `/operations/${operation}?tab=files`, ready: '.tabbody .empty, .tabbody .section'},
   {name: 'operation-statistics', path: `/operations/${operation}?tab=statistics`, ready: '.tabbody .section'},
   {name: 'operation-memory', path: `/operations/${operation}?tab=memory`, ready: '.histogram, .tabbody .empty'},
   {name: 'operation-cpu', path: `/operations/${operation}?tab=cpu`, ready: '.chart canvas, .tabbody .empty'},

@@ -138,8 +138,12 @@ export async function get<T>(path: string, more: Parameters = {}, signal?: Abort
 
 /** readText runs a command whose answer is bytes, such as get_job_stderr. */
 export async function readText(command: string, parameters: Parameters, signal?: AbortSignal): Promise<string> {
-  const response = await send(`/api/v4/${command}`, {method: 'POST', body: JSON.stringify(parameters), signal});
-  return response.text();
+  return (await read(command, parameters, signal)).text();
+}
+
+/** read runs a command whose answer is bytes, and returns the answer with its headers. */
+export function read(command: string, parameters: Parameters, signal?: AbortSignal): Promise<Response> {
+  return send(`/api/v4/${command}`, {method: 'POST', body: JSON.stringify(parameters), signal});
 }
 
 /** escapeKey escapes a name for use in a path. */

@@ -258,6 +258,25 @@ export interface Node {
   last_seen_time: string;
   alerts: string[];
   gpus: GPU[];
+  /** isolation is null for a node whose agent is too old to say. */
+  isolation: Isolation | null;
+}
+
+/** Isolation is how a node keeps jobs apart from itself and from each other. */
+export interface Isolation {
+  level: string;
+  run_as: string;
+  cause: string | null;
+  detail: string | null;
+}
+
+/** JobArtifacts are the files that a job left behind. */
+export interface JobArtifacts {
+  job_id: string;
+  archive_size: number;
+  files: {path: string; size: number; mode: number}[];
+  truncated: boolean;
+  message: string;
 }
 
 export interface GPU {

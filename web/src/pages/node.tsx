@@ -3,7 +3,7 @@ import {type ReactNode, useMemo} from 'react';
 
 import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
-import {type Amounts, type Event, type Node, type NodeJobs, resources} from '../api/types';
+import {type Amounts, type Event, type Isolation, type Node, type NodeJobs, resources} from '../api/types';
 import {amount, shortId} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
@@ -58,6 +58,7 @@ function Whole({node}: {node: Node}) {
           [t('Tree'), node.pool_tree ?? '–'],
           [t('Tags'), node.tags.join(', ') || '–'],
           [t('Running jobs'), String(node.running_job_count)],
+          [t('Isolation of jobs'), <IsolationLevel key="isolation" of={node.isolation} />],
           [t('Version'), node.version || '–'],
           [t('Registered'), <Moment key="registered" at={node.registered_time} />],
           [t('Last seen'), <Moment key="seen" at={node.last_seen_time} />],
@@ -72,6 +73,21 @@ function Whole({node}: {node: Node}) {
         <Loaded of={events}>{(data) => <EventsTable events={data.events} name={`events-${node.address}`} />}</Loaded>
       </Section>
     </>
+  );
+}
+
+/** IsolationLevel shows how well jobs are kept apart, and why if it is less than they could be. */
+function IsolationLevel({of}: {of: Isolation | null}) {
+  const {t, word} = useTexts();
+  if (!of) return <>–</>;
+  const level = of.level === 'none' ? t('none: control groups only') : word(of.level);
+  const text = of.run_as === 'agent' ? t("{level}, as the agent's user", {level}) : level;
+  return of.cause ? (
+    <span className="warning" title={of.detail ?? undefined}>
+      {text} ({word(of.cause)})
+    </span>
+  ) : (
+    <>{text}</>
   );
 }
 

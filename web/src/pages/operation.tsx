@@ -12,6 +12,7 @@ import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {isMissing, MissingOperation} from './missing';
 import {OperationActions} from './operation_actions';
+import {ArtifactsTab} from './operation_artifacts';
 import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
 import {EventsTab, TimelineTab} from './operation_events';
@@ -49,6 +50,10 @@ function Whole({operation}: {operation: OperationDetails}) {
     ['details', t('Details'), () => <DetailsTab operation={operation} />],
     ['spec', t('Specification'), () => <SpecificationTab operation={operation} />],
     ['jobs', t('Jobs'), () => <JobsTab id={id} counts={operation.progress?.jobs} />],
+    ['files', t('Files'), () => {
+      const ended = hasEnded(operation.state);
+      return <ArtifactsTab key={String(ended)} id={id} ended={ended} />; // the last jobs leave files when it ends: read again
+    }],
     ['statistics', t('Statistics'), () => <StatisticsTab operation={operation} />],
     ['memory', t('Memory'), () => <MemoryTab operation={operation} />],
     ['cpu', 'CPU', () => <CpuTab id={id} cpu={cpu} />],

@@ -1,8 +1,9 @@
 import {Button, Dialog, Select, Tab, TabList, TabPanel, TabProvider, TextInput} from '@gravity-ui/uikit';
 import {useQuery} from '@tanstack/react-query';
-import {useMemo, useState} from 'react';
+import {useLayoutEffect, useMemo, useRef, useState} from 'react';
 
 import {ApiError, call, readText} from '../api/client';
+import {useLog} from '../api/log';
 import {live, useCommand} from '../api/queries';
 import type {Counter, Job, JobList} from '../api/types';
 import {bytes, decimal} from '../model/format';
@@ -12,7 +13,7 @@ import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
 import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Age, Confirm, Facts, Moment, State} from '../parts/small';
-import {Empty, Loaded, Problem} from '../parts/states';
+import {Empty, Loaded, Problem, Waiting} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 import {operationPath} from './operation_actions';
@@ -160,20 +161,24 @@ function JobTabs({operation, job}: {operation: string; job: Job}) {
         </TabList>
         <div className="tabbody">
           <TabPanel value="details">
-            <Facts
-              items={[
-                [t('State'), <State key="state" name={job.state} />],
-                [t('Task'), job.task_name],
-                [t('Node'), job.address ? <Anchor key="node" href={to.node(job.address)}>{job.address}</Anchor> : '–'],
-                [t('Started'), <Moment key="start" at={job.start_time} />],
-                [t('Duration'), <Age key="age" since={job.start_time} until={job.finish_time} />],
-              ]}
-            />
-            {job.error && <Problem title={t('Why it ended')} error={new ApiError(job.error)} />}
-            {!job.finish_time && job.state === 'running' && (
-              <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
-                {t('Abort the job')}
-              </GuardedButton>
+            {tab === 'details' && (
+              <>
+                <Facts
+                  items={[
+                    [t('State'), <State key="state" name={job.state} />],
+                    [t('Task'), job.task_name],
+                    [t('Node'), job.address ? <Anchor key="node" href={to.node(job.address)}>{job.address}</Anchor> : '–'],
+                    [t('Started'), <Moment key="start" at={job.start_time} />],
+                    [t('Duration'), <Age key="age" since={job.start_time} until={job.finish_time} />],
+                  ]}
+                />
+                {job.error && <Problem title={t('Why it ended')} error={new ApiError(job.error)} />}
+                {!job.finish_time && job.state === 'running' && (
+                  <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
+                    {t('Abort the job')}
+                  </GuardedButton>
+                )}
+              </>
             )}
           </TabPanel>
           <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>
@@ -197,29 +202,42 @@ function JobTabs({operation, job}: {operation: string; job: Job}) {
   );
 }
 
-/** useStderr reads the error output of a job, again and again while the job runs. */
-export function useStderr(operation: string, job: string, running = false) {
+/** useStderr reads the error output of a job that has ended. */
+export function useStderr(operation: string, job: string) {
   return useQuery({
     queryKey: ['stderr', operation, job],
     queryFn: ({signal}) => readText('get_job_stderr', {operation_id: operation, job_id: job}, signal),
-    refetchInterval: running ? live : false,
   });
 }
 
+/** Stderr shows the error output of a job. While the job runs, it follows it and stays at the end if the reader is there. */
 function Stderr({operation, job}: {operation: string; job: Job}) {
-  const {t} = useTexts();
-  const text = useStderr(operation, job.id, !job.finish_time);
+  const {t, locale} = useTexts();
+  const running = !job.finish_time;
+  const {text, skipped, error} = useLog(operation, job.id, running);
+  const area = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (running && atEnd.current && area.current) area.current.scrollTop = area.current.scrollHeight;
+  }, [text, running]);
+  if (text === undefined) return error === undefined ? <Waiting /> : <Problem error={error} />;
   return (
-    <Loaded of={text}>
-      {(data) =>
-        data === '' ? (
-          <Empty>{t('The job wrote nothing')}</Empty>
-        ) : (
-          <pre className="code" tabIndex={0} aria-label={t('Error output')}>
-            {data}
-          </pre>
-        )
-      }
-    </Loaded>
+    <>
+      <p className="muted">
+        {running ? t('The job is running; its output is shown as it grows.') : t('The job has ended.')}{' '}
+        {skipped > 0 && t('{size} are not kept.', {size: bytes(skipped, locale)})}
+      </p>
+      {error !== undefined && <Problem error={error} />}
+      {text === '' ? (
+        <Empty>{running ? t('The job has written nothing yet; lines appear here as it writes them') : t('The job wrote nothing')}</Empty>
+      ) : (
+        <pre
+          ref={area} className="code code_log" tabIndex={0} role="log" aria-live="off" aria-label={t('Error output')}
+          onScroll={({currentTarget: at}) => (atEnd.current = at.scrollTop + at.clientHeight > at.scrollHeight - 20)}
+        >
+          {text}
+        </pre>
+      )}
+    </>
   );
 }

@@ -5,9 +5,14 @@ import {csv} from '../model/format';
 import {useTexts} from '../text/i18n';
 import type {Column} from './grid';
 
-/** saveAs lets the reader save a file. */
+/** saveAs lets the reader save a text. */
 export function saveAs(name: string, media: string, text: string) {
-  const url = URL.createObjectURL(new Blob([text], {type: media}));
+  saveBlob(name, new Blob([text], {type: media}));
+}
+
+/** saveBlob lets the reader save a file. */
+export function saveBlob(name: string, content: Blob) {
+  const url = URL.createObjectURL(content);
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
