@@ -192,6 +192,7 @@ func (w *writer) element(e *element) {
 	}
 	w.number(int64(op.count), int64(op.waitsAt), int64(op.fifoIndex))
 	w.flag(op.freeRoomOnly)
+	w.number(op.pinned)
 	if g := op.gang; g != nil {
 		w.number(int64(g.lack), int64(g.retreats))
 		w.flag(g.whole, g.elsewhere)

@@ -192,6 +192,26 @@ func TestAPinnedAllocationIsNoVictimBeforeItsTime(t *testing.T) {
 	}
 }
 
+func TestAPinnedMemberSparesItsWholeGang(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		tree := newTestTree()
+		tree.addNodes(1, resource.Amounts{resource.UserSlots: 20, resource.CPU: 200})
+		tree.pool("root", "a", fairshare.Pool{}, 1)
+		tree.pool("root", "b", fairshare.Pool{}, 1)
+		hog := tree.operation(t, "a", "hog", cpus(1), 2)
+		tree.SetGang(hog, 0, whole)
+		tree.pass(time.Second)
+		tree.beat()
+		tree.Pin(tree.AllocationsOf(hog, nil)[0], tree.now.Add(time.Hour)) // the other one is preemptible
+		tree.operation(t, "b", "late", cpus(1), 1)
+		tree.pass(time.Second)
+		tree.pass(time.Minute)
+		if _, preemptions := tree.beat(); (preemptions == 0) != whole {
+			t.Errorf("whole %v: %d members are preempted", whole, preemptions)
+		}
+	}
+}
+
 func TestAnOperationForFreeRoomOnlyPreemptsNothing(t *testing.T) {
 	for _, lack := range []int32{0, 2} {
 		tree := newTestTree()

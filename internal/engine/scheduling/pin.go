@@ -10,6 +10,11 @@ func (t *Tree) Pin(id Allocation, until time.Time) {
 	if !until.IsZero() {
 		a.pinned = until.UnixMicro()
 	}
+	op := t.elements[a.operation].operation
+	op.pinned = 0
+	for at := op.oldest; at != none; at = t.allocations[at].after {
+		op.pinned = max(op.pinned, t.allocations[at].pinned)
+	}
 	if a.tentative {
 		t.abandonAt(a.node)
 	}
@@ -25,12 +30,9 @@ func (t *Tree) PinnedUntil(id Allocation) time.Time {
 	return time.UnixMicro(t.allocations[id].pinned).UTC()
 }
 
-// isPinned reports whether an allocation of an operation must not be preempted yet.
-func (t *Tree) isPinned(op *operationState) bool {
-	for at := op.oldest; at != none; at = t.allocations[at].after {
-		if t.allocations[at].pinned > t.clock {
-			return true
-		}
-	}
-	return false
+// isPinned reports whether an allocation must not be preempted yet: it is pinned, or it
+// would take another one along that is.
+func (t *Tree) isPinned(a *allocation) bool {
+	op := t.elements[a.operation].operation
+	return a.pinned > t.clock || op.pinned > t.clock && op.isWhole()
 }

@@ -94,9 +94,6 @@ func (t *Tree) usableBeyond(starver int32, satisfied float64, victims []Allocati
 		i := takenIndex(&taken, a.operation)
 		sum, compare := taken[i].amounts.Add(a.usage), a.class == AggressivelyPreemptible
 		if op := t.elements[a.operation].operation; whole && op.isWhole() {
-			if t.isPinned(op) {
-				continue
-			}
 			sum, compare = op.ledger.total(), true // it loses more than what is above its share
 		}
 		if compare {
@@ -170,7 +167,7 @@ func (t *Tree) goesBefore(i, j Allocation) int {
 func (t *Tree) isVictim(a *allocation, stage Stage) bool {
 	e := &t.elements[a.operation]
 	switch {
-	case a.preempted, a.tentative, a.class == NonPreemptible, e.operation.graceful, a.pinned > t.clock:
+	case a.preempted, a.tentative, a.class == NonPreemptible, e.operation.graceful, t.isPinned(a):
 		return false
 	case e.starvation != NonStarving && !t.settings.FromStarvingOperations.Value():
 		return false

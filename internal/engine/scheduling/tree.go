@@ -251,6 +251,9 @@ type operationState struct {
 	banned    []Node     // nodes that it avoids, sorted
 	sightings []sighting // nodes it was tried on, with packing only
 	gang      *gang      // nil if its jobs start one by one
+	// pinned is the latest time until which an allocation was pinned, in microseconds
+	// since 1970.
+	pinned int64
 
 	background
 }
