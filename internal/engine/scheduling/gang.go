@@ -207,7 +207,7 @@ func (t *Tree) chooseGang(now time.Time) {
 	})
 	for _, slot := range t.gangQueue {
 		g := t.elements[slot].operation.gang
-		if t.gangBound(slot, t.priority(slot), nil) < int64(g.lack) {
+		if !t.mayHaveRoom(slot) || t.gangBound(slot, t.priority(slot), nil) < int64(g.lack) {
 			g.roomless = t.updates
 			continue
 		}
@@ -217,6 +217,16 @@ func (t *Tree) chooseGang(now time.Time) {
 		t.room++ // full nodes may have room after preemption
 		return
 	}
+}
+
+// mayHaveRoom reports whether all nodes together might have room for a gang, while none
+// assembles. It saves visits of nodes that have not.
+func (t *Tree) mayHaveRoom(slot int32) bool {
+	op := t.elements[slot].operation
+	if t.overloaded > 0 || t.priority(slot) != NonStarving && !op.freeRoomOnly {
+		return true
+	}
+	return timesIn(op.leastWaiting(), t.total.Sub(t.elements[0].usage)) >= int64(op.gang.lack)
 }
 
 func (t *Tree) satisfactionOf(slot int32) float64 {
