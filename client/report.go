@@ -66,7 +66,8 @@ type ReportQuery struct {
 	Pool string    `yson:"pool"`      // empty means all pools
 	From time.Time `yson:"from_time"` // zero means the start of the day of To, in UTC
 	To   time.Time `yson:"to_time"`   // zero means now
-	// By divides the lines: "day" in reports about guarantees.
+	// By divides the lines: "day" in reports about guarantees; "tree", "pool", "user", "day" and "label:NAME" in
+	// those about usage, savings and waits, which are by pool and user if it is empty.
 	By []string `yson:"by"`
 }
 
@@ -83,6 +84,21 @@ type Report struct {
 // cycles found.
 func (c *Client) ReportPreemptions(ctx context.Context, q ReportQuery) (*Report, error) {
 	return askReport[Report](ctx, c, "preemptions", q)
+}
+
+// ReportUsage returns who used what.
+func (c *Client) ReportUsage(ctx context.Context, q ReportQuery) (*Report, error) {
+	return askReport[Report](ctx, c, "usage", q)
+}
+
+// ReportSavings returns how much of what jobs asked for they did not use, and what was saved of that.
+func (c *Client) ReportSavings(ctx context.Context, q ReportQuery) (*Report, error) {
+	return askReport[Report](ctx, c, "savings", q)
+}
+
+// ReportWaits returns how long operations waited for their first jobs.
+func (c *Client) ReportWaits(ctx context.Context, q ReportQuery) (*Report, error) {
+	return askReport[Report](ctx, c, "waits", q)
 }
 
 func askReport[T any](ctx context.Context, c *Client, name string, q ReportQuery) (*T, error) {

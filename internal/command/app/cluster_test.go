@@ -165,6 +165,7 @@ func (c *cluster) startNode(cores, gib int64) {
 	n.Memory.WatchdogPeriod = document.Some(100 * time.Millisecond)
 	n.Disk.LowRatio, n.Disk.LowSize = document.Some(0.0), document.Some(int64(0)) // the machine's disk may be nearly full
 	n.Disk.FullRatio, n.Disk.FullSize = document.Some(0.0), document.Some(int64(0))
+	n.Disk.CriticalRatio, n.Disk.CriticalSize = document.Some(0.0), document.Some(int64(0))
 	n.Isolation.ReadOnly = document.Some([]string{c.directory}) // jobs wait for files of the test
 	node, err := NewNode(c.t.Context(), n, "test", c.log)
 	if err != nil {

@@ -265,6 +265,7 @@ func rulesOf(node *config.Node) agent.Rules {
 	r.Disk = agent.DiskRules{
 		LowRatio: d.LowRatio.Or(r.Disk.LowRatio), LowSize: d.LowSize.Or(r.Disk.LowSize),
 		FullRatio: d.FullRatio.Or(r.Disk.FullRatio), FullSize: d.FullSize.Or(r.Disk.FullSize),
+		CriticalRatio: d.CriticalRatio.Or(r.Disk.CriticalRatio), CriticalSize: d.CriticalSize.Or(r.Disk.CriticalSize),
 		WatchJobs: d.Quota.Value() == "watch", JobSize: d.DefaultLimit.Or(r.Disk.JobSize),
 	}
 	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,6 +179,7 @@ func openBlobs(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*blo
 // Run serves until ctx is cancelled, then stops in order: it releases the lease, waits for requests
 // to end and closes the store.
 func (s *Scheduler) Run(ctx context.Context) error {
+	server.TradeMemory()
 	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLeading()
 	var workers sync.WaitGroup
@@ -300,6 +302,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.PoolChange = c.Operations.PoolChange.Or(s.PoolChange)
 	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
 	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
+	s.AccountingLabels = slices.Sorted(slices.Values(c.Accounting.Labels.Value()))
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
 	s.AnalysisWorkers = c.Analysis.Workers.Or(s.AnalysisWorkers)

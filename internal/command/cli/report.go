@@ -22,13 +22,13 @@ func newReportCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report about the past",
-		Long:  `Report about the past: whether pools got what they were promised, and why they did not; who preempted whom.`,
+		Long:  `Report about the past: whether pools got what they were promised, and why they did not; who preempted whom; who used what.`,
 		Example: `  weir report guarantees
-  weir report preemptions`,
+  weir report usage --month 2026-10 --by pool,user -o csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts))
+	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts), newReportUsageCommand(opts), newReportSavingsCommand(opts), newReportWaitsCommand(opts))
 	return cmd
 }
 

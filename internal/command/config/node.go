@@ -123,10 +123,10 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 
 // NodeDisk configures how much of data_dir's file system must be free.
 type NodeDisk struct {
-	LowRatio, FullRatio opt[float64]
-	LowSize, FullSize   opt[int64]
-	Quota               opt[string]
-	DefaultLimit        opt[int64]
+	LowRatio, FullRatio, CriticalRatio opt[float64]
+	LowSize, FullSize, CriticalSize    opt[int64]
+	Quota                              opt[string]
+	DefaultLimit                       opt[int64]
 }
 
 var nodeDiskGroup = newGroup([]row[NodeDisk]{
@@ -138,6 +138,10 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[float64] { return &c.FullRatio }, ratios.Default(0.03)),
 	fixed("full_size", "A node with fewer bytes free takes no jobs. It counts for at most a tenth of the file system.",
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
+	fixed("critical_ratio", "A node with a smaller part of its bytes or files free aborts jobs that take more disk space than their disk_request, the largest excess first.",
+		func(c *NodeDisk) *opt[float64] { return &c.CriticalRatio }, ratios.Default(0.01)),
+	fixed("critical_size", "The same for the bytes that are free. It counts for at most a tenth of the file system.",
+		func(c *NodeDisk) *opt[int64] { return &c.CriticalSize }, memory.Default(512<<20)),
 	fixed("quota", "How the files of a job are held to its disk_request. watch: the node adds them up every few seconds, and a job that takes more fails. none: not at all.",
 		func(c *NodeDisk) *opt[string] { return &c.Quota }, wordsOf("watch", "none").Default("watch")),
 	fixed("default_limit", "What the files of a job may take that has no disk_request. 0: any amount.",

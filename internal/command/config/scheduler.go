@@ -23,16 +23,17 @@ type Scheduler struct {
 	Socket            opt[string]
 	TrustLoopback     opt[bool]
 
-	Leader    Leader
-	Commit    Commit
-	Retention Retention
-	History   History
-	EventLog  EventLog
-	SelfCheck SelfCheck
-	Overload  Overload
-	Analysis  Analysis
-	Files     Files
-	Images    Images
+	Leader     Leader
+	Commit     Commit
+	Retention  Retention
+	History    History
+	EventLog   EventLog
+	Accounting Accounting
+	SelfCheck  SelfCheck
+	Overload   Overload
+	Analysis   Analysis
+	Files      Files
+	Images     Images
 
 	Periods    Periods
 	Nodes      NodeRules
@@ -153,6 +154,17 @@ var eventLog = newGroup([]row[EventLog]{
 		func(c *EventLog) *opt[time.Duration] { return &c.MaxAge }, timeouts.Default(7*24*time.Hour)),
 	live("enable_detailed_starvation_logs", "Log when a pool or operation starts and stops starving, with its share, usage and demand at that time.",
 		func(c *EventLog) *opt[bool] { return &c.DetailedStarvation }, document.Bools.Default(true)),
+})
+
+// Accounting configures how usage is accounted.
+type Accounting struct {
+	Labels opt[[]string]
+}
+
+var accounting = newGroup([]row[Accounting]{
+	live("labels", "Annotations of operations by which reports about usage can be divided, such as team. At most eight.",
+		func(c *Accounting) *opt[[]string] { return &c.Labels }, document.ListOf(document.Words).That("at most 8 names", document.RuleBadFormat,
+			func(list []string) bool { return len(list) <= 8 })),
 })
 
 // SelfCheck configures how often the core's invariants are checked in production.
@@ -290,6 +302,7 @@ var schedulerGroup = newGroup(
 		part("retention", "How long finished operations and other records are kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),
 		part("history", "Time series for the charts.", func(c *Scheduler) *History { return &c.History }, history),
 		part("event_log", "The log of scheduling decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
+		part("accounting", "How usage is accounted.", func(c *Scheduler) *Accounting { return &c.Accounting }, accounting),
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),

@@ -56,6 +56,9 @@ func reportKinds() []reportKind {
 	return []reportKind{
 		{"guarantees", []string{"day"}, (*call).reportGuarantees},
 		{"preemptions", nil, (*call).reportPreemptions},
+		{"usage", usageKeys, (*call).reportUsage},
+		{"savings", usageKeys, (*call).reportSavings},
+		{"waits", usageKeys, (*call).reportWaits},
 	}
 }
 
@@ -93,7 +96,7 @@ func (c *call) reportRequest() (q reportRequest, err error) {
 		return q, err
 	}
 	for _, by := range q.by {
-		if !slices.Contains(q.kind.by, by) {
+		if !q.kind.divides(by) {
 			return q, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /by: the report %s cannot be divided by %q", name, by)
 		}
 	}

@@ -54,14 +54,14 @@ var poolCommands = []command{
 		run: getHistory,
 	},
 	{
-		name: "get_report", about: "reports about the past: which guarantees were kept and why others were not, who preempted whom; amounts are in units × seconds", needs: readReport,
+		name: "get_report", about: "reports about the past: which guarantees were kept and why others were not, who preempted whom, who used what; amounts are in units × seconds", needs: readReport,
 		parameters: []parameter{
-			{"report", aString, required, "the report: guarantees or preemptions"},
+			{"report", aString, required, "the report: guarantees, preemptions, usage, savings or waits"},
 			thePoolTree,
 			{"pool", aString, "", "one pool; all by default"},
 			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},
 			{"to_time", aTime, "now", "the end, rounded up to an hour"},
-			{"by", someStrings, "", "what divides the lines: day, for guarantees"},
+			{"by", someStrings, "", "what divides the lines: day for guarantees; tree, pool, user, day and label:NAME for usage, savings and waits"},
 		},
 		run: getReport,
 	},

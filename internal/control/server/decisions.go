@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
@@ -36,7 +37,7 @@ func (t *term) take() {
 		for _, id := range t.out.TakenBack {
 			t.open.rows.Delete.Jobs = append(t.open.rows.Delete.Jobs, store.Job{Number: uint64(id)})
 			if job := t.jobs[id]; job != nil {
-				t.enterEnd(job, ledger.End{NotBegun: true})
+				t.enterEnd(t.operations[job.Operation], job, ledger.End{NotBegun: true}, ledger.Aborted, nil, false)
 			}
 			t.removeJob(id)
 		}
@@ -69,9 +70,17 @@ func (t *term) take() {
 	}
 }
 
+// markDirty notes that the rows of an operation are out of date.
 func (t *term) markDirty(id core.OperationID) {
 	if t.operations[id] != nil {
-		t.dirty[id] = true
+		t.dirty[id] = changedOperation
+	}
+}
+
+// markProgress notes that the progress of an operation is out of date.
+func (t *term) markProgress(id core.OperationID) {
+	if t.operations[id] != nil {
+		t.dirty[id] = max(t.dirty[id], changedProgress)
 	}
 }
 
@@ -101,6 +110,7 @@ func (t *term) started(s *core.Started) {
 		op.begun = true
 		t.tell(news{kind: newsBegun, operation: s.Operation})
 	}
+	t.enterFirstStart(op, job.Tree)
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
 	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job), op.kept[work{s.Task, s.Cookie}].message()); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
@@ -108,24 +118,44 @@ func (t *term) started(s *core.Started) {
 	}
 	if t.server.settings().JobStarts {
 		t.event(store.Event{Type: "job_started", Operation: int32(s.Operation), Job: number, Tree: job.Tree, Node: job.Node, Pool: op.pool(job.Tree)},
-			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", amountsFact(s.Resources)})
+			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", json.RawMessage(t.runningDocuments(job).resources)})
 	}
 }
 
 // storeRunning stores a job that a node is to run, so that a successor knows it before
 // the node reports. The order is sent after that.
 func (t *term) storeRunning(job *Job) {
-	attributes := jobAttributes{
-		Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources,
-	}
-	if r := job.Reserve; r != nil {
-		attributes.UserFactor, attributes.ProxyFactor = r.UserFactor, r.ProxyFactor
-	}
+	documents := t.runningDocuments(job)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
 		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: t.operations[job.Operation].record.Type,
 		Node: job.Node, Tree: job.Tree, State: "running", StartTime: job.Start,
-		Resources: amountsDocument(job.Resources), Attributes: mustJSON(attributes),
+		Resources: documents.resources, Attributes: documents.attributes,
 	})
+}
+
+// runningJobs are the documents in the rows of running jobs, and all that they depend on. Jobs of
+// one task mostly have the same.
+type runningJobs struct {
+	incarnation             uint32
+	stage                   string
+	holds                   resource.Amounts
+	userFactor, proxyFactor float64
+	resources, attributes   []byte
+}
+
+// runningDocuments returns the documents in the row of a running job. Nothing changes them afterwards.
+func (t *term) runningDocuments(job *Job) *runningJobs {
+	r := &t.running
+	var user, proxy float64
+	if job.Reserve != nil {
+		user, proxy = job.Reserve.UserFactor, job.Reserve.ProxyFactor
+	}
+	if r.attributes == nil || r.incarnation != job.Incarnation || r.stage != job.Stage || r.holds != job.Resources || r.userFactor != user || r.proxyFactor != proxy {
+		*r = runningJobs{incarnation: job.Incarnation, stage: job.Stage, holds: job.Resources, userFactor: user, proxyFactor: proxy}
+		r.resources = amountsDocument(job.Resources)
+		r.attributes = mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources, UserFactor: user, ProxyFactor: proxy})
+	}
+	return r
 }
 
 // spec returns the job specification that nodes get for a task; all of its jobs share
@@ -210,9 +240,9 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	if job == nil {
 		return
 	}
-	t.enterEnd(job, ledger.End{NotBegun: job.ExecStart.IsZero()})
-	t.removeJob(s.Job)
 	op := t.operations[job.Operation]
+	t.enterEnd(op, job, ledger.End{NotBegun: job.ExecStart.IsZero()}, ledger.Aborted, nil, false)
+	t.removeJob(s.Job)
 	if op == nil {
 		return
 	}
@@ -346,7 +376,8 @@ func (t *term) ended(e *core.Ended) {
 	}
 	row.Attributes = mustJSON(attributes)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, row)
-	t.enterEnd(job, ledger.End{Done: e.State == core.JobCompleted || e.State == core.JobInterrupted, NotBegun: e.NotBegun})
+	t.enterEnd(op, job, ledger.End{Done: e.State == core.JobCompleted || e.State == core.JobInterrupted, NotBegun: e.NotBegun},
+		outcomeOf(e.State, e.Reason), e.Usage, e.State == core.JobAborted && e.Reason == operation.AbortResourceOverdraft)
 	t.removeJob(e.Job)
 	t.event(store.Event{
 		Type: "job_" + row.State, Operation: row.Operation, Job: row.Number, Tree: row.Tree, Node: row.Node, Pool: attributes.Pool,
@@ -489,6 +520,7 @@ func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	record.count(c.Last, t.now)
 	op.record = &record
 	t.endings = append(t.endings, c.Operation)
+	t.enterDeparture(c.Operation)
 	count(t.server.counters.operationsEnded[:], int(c.State))
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// books keep the ledgers of guarantees and preemptions. The loop enters what happens; readers query what is
+// books keep the ledgers of guarantees, preemptions and usage. The loop enters what happens; readers query what is
 // not stored yet.
 type books struct {
 	mutex sync.Mutex
@@ -30,6 +30,7 @@ type books struct {
 	lost     []resource.Amounts
 
 	preemptions *ledger.Preemptions
+	usage       *ledger.Usage
 }
 
 // Counters that are stored with the ledger: when its rows were flushed, and when their leader was
@@ -73,7 +74,7 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
-	preemptions := ledger.NewPreemptions()
+	preemptions, usage := ledger.NewPreemptions(), ledger.NewUsage()
 	if !flushed.IsZero() {
 		rows, err := restoredTallies(ctx, db, flushed)
 		if err != nil {
@@ -82,18 +83,24 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 		if err := preemptions.Restore(rows, flushed); err != nil {
 			return fmt.Errorf("restore the ledger of preemptions: %w", err)
 		}
+		if err := usage.Restore(rows, flushed, now); err != nil {
+			return fmt.Errorf("restore the ledger of usage: %w", err)
+		}
 	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
-	b.preemptions = preemptions
+	b.preemptions, b.usage = preemptions, usage
 	return nil
 }
 
 // restoredTallies returns the tallies of the hour, day and month of the last flush.
 func restoredTallies(ctx context.Context, db *store.Store, flushed time.Time) (rows []ledger.TallyRow, err error) {
-	for _, level := range ledger.Levels {
+	for _, level := range [...]ledger.Level{ledger.Standing, ledger.Hour, ledger.Day, ledger.Month} {
 		start := level.Start(flushed)
+		if level == ledger.Standing {
+			start = time.UnixMicro(0)
+		}
 		list, err := db.Tallies(ctx, store.TallyQuery{Level: int32(level), From: start, To: start.Add(time.Microsecond)})
 		if err != nil {
 			return nil, err
@@ -132,6 +139,10 @@ func (t *term) enterClaims(due bool) {
 	b.entries = t.core.Claims(b.entries[:0], closed, b.lost)
 	b.book.Update(t.now, b.entries, away)
 	b.away = away
+	if b.restored {
+		b.usage.Settle(t.now)
+	}
+	t.enterCover()
 	var unexplained []string
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -172,7 +183,13 @@ func (t *term) enterUsage() {
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	t.core.TakeUsage(func(pool ledger.Pool, usage resource.Amounts) { b.book.Spend(t.now, pool, usage) })
+	t.core.TakeUsage(func(s *core.Spent) {
+		if s.Operation == core.NoOperation {
+			b.book.Spend(t.now, s.Pool, s.Usage)
+			return
+		}
+		t.spend(s)
+	})
 }
 
 // enterAbsence enters that this server does not know whether it leads.
@@ -201,7 +218,7 @@ func (t *term) flushBooks() {
 	for _, row := range remove {
 		t.open.rows.Delete.LedgerRows = append(t.open.rows.Delete.LedgerRows, store.LedgerRow{Tree: row.Tree, Pool: row.Name, Level: int32(row.Level)})
 	}
-	tallies := b.preemptions.Flush(t.now)
+	tallies := append(b.preemptions.Flush(t.now), b.usage.Flush(t.now)...)
 	for _, row := range tallies {
 		t.open.rows.Put.LedgerTallies = append(t.open.rows.Put.LedgerTallies, store.LedgerTally{
 			Kind: row.Kind, Tree: row.Tree, Level: int32(row.Level), Start: row.Start, Data: row.Data,

@@ -70,7 +70,7 @@ func TestTheLedgerStatesWhatWasDueAndWhyItIsShort(t *testing.T) {
 	sums := booksOf(s, "p")
 	total := sums.Got
 	total.Add(sums.Missing())
-	if total != sums.Due {
+	if total.Seconds() < sums.Due.Seconds() { // more if jobs started before an update knew of the demand
 		t.Errorf("due %s, got %s, short %s", sums.Due, sums.Got, sums.Missing())
 	}
 	if !sums.Short[ledger.Unexplained].IsZero() {
@@ -155,7 +155,7 @@ func TestTheLedgerContinuesAfterAKillAndAccountsTheGap(t *testing.T) {
 	sums := booksOf(b, "p")
 	total := sums.Got
 	total.Add(sums.Missing())
-	if total != sums.Due {
+	if total.Seconds() < sums.Due.Seconds() { // more if jobs started before an update knew of the demand
 		t.Errorf("due %s, got %s, short %s", sums.Due, sums.Got, sums.Missing())
 	}
 	b.stop()

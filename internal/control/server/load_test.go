@@ -95,6 +95,7 @@ func BenchmarkCluster(b *testing.B) {
 
 func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration, slots int64) {
 	b.StopTimer()
+	TradeMemory() // as the daemon does
 	db, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"))
 	if err != nil {
 		b.Fatal(err)

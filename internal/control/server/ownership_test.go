@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -145,8 +146,13 @@ func TestANodeCannotClaimTheJobOfAnotherFromASuccessor(t *testing.T) {
 
 func TestAJobsIdentityCannotBeChanged(t *testing.T) {
 	p := &proofs{Key: []byte("0123456789abcdef0123456789abcdef"), Since: 5}
-	identity := &nodev1.JobIdentity{Number: nodeproto.JobNumber(6, 1), OperationId: "1-2-3-4", TaskName: "t", Cookie: 7}
+	identity := &nodev1.JobIdentity{Number: nodeproto.JobNumber(6, 1), OperationId: "1-2-3-4", TaskName: "t \"é", Cookie: 7, GangIncarnation: 3,
+		Resources: &nodev1.Amounts{Cpu: 150, Memory: 1 << 30, UserSlots: 1}}
 	identity.Proof = p.of(identity, "node-1")
+	// Jobs keep their proofs when the scheduler is upgraded.
+	if got, want := hex.EncodeToString(identity.Proof), "e53aed927e9705c97fa09bb3d3ae1c8f0b1c7495b1443d13dfe69c0b3a680a11"; got != want {
+		t.Errorf("the proof is %s, want %s", got, want)
+	}
 	if !p.holds(identity, "node-1") {
 		t.Fatal("the node's own job is refused")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -28,13 +29,19 @@ func (t *term) enterPreemption(s *core.Stopped, job *Job, pool, forPool string) 
 	b.preemptions.Preempt(t.now, &entry)
 }
 
-// enterEnd enters the end of a job.
-func (t *term) enterEnd(job *Job, end ledger.End) {
+// enterEnd enters the end of a job of an operation. usage is what was measured, nil if nothing was.
+func (t *term) enterEnd(op *activeOperation, job *Job, end ledger.End, outcome ledger.Outcome, usage *operation.Usage, overdrafted bool) {
 	end.Job, end.Started, end.Held = uint64(job.Number), job.Start, job.Usage
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.preemptions.End(t.now, &end)
+	if op == nil {
+		return
+	}
+	ran := max(t.now.Sub(job.Start), 0)
+	sizing := sizingOf(job, ran, usage, overdrafted)
+	b.usage.Job(t.now, t.accountOf(op, job.Tree, op.pool(job.Tree)), outcome, &job.Usage, ran, &sizing)
 }
 
 // noticeCycles logs operations that preempt each other in turn.
@@ -197,7 +204,7 @@ func (s *Server) unflushedTallies() []ledger.TallyRow {
 	if s.books.preemptions == nil || !s.Leading() {
 		return nil
 	}
-	return s.books.preemptions.Unflushed()
+	return append(s.books.preemptions.Unflushed(), s.books.usage.Accounts.Unflushed()...)
 }
 
 // PreemptionLosses returns the work that preempted jobs of a tree have lost, by rule, since this server

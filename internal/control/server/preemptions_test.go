@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -41,6 +42,59 @@ func TestPreemptionsAreReportedAndStored(t *testing.T) {
 	lines = preemptionsOf(t, s.Server)
 	if stored := preemptionsOf(t, New(Options{Store: s.Store()})); len(stored) != 1 || stored[0] != lines[0] {
 		t.Errorf("stored are %+v, not %+v", stored, lines)
+	}
+	s.stop()
+}
+
+// usageOfUser returns the sums of a user, as a server reads them.
+func usageOfUser(t *testing.T, s *Server, by string) map[string]ledger.UsageSums {
+	t.Helper()
+	now := time.Now()
+	report, err := s.Usage(t.Context(), ReportQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}, []string{by}, func(ledger.Pool) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]ledger.UsageSums{}
+	for _, line := range report.Lines {
+		lines[line.Keys[0]] = line.UsageSums
+	}
+	return lines
+}
+
+func TestUsageIsAccountedByUserAndLabel(t *testing.T) {
+	settings := quickSettings()
+	settings.AccountingLabels = []string{"team"}
+	s := leadWith(t, t.TempDir(), Options{Settings: settings})
+	s.pools("{pools: {p: {strong_guarantee_resources: {cpu: 1}}}}")
+	m := newMachine(t, "node-1", 2)
+	m.beat(s)
+	s.start(`{pool: p, annotations: {team: search}, tasks: {main: {job_count: 2, command: x, cpu_limit: 1, memory_limit: 1GiB}}}`)
+	s.eventually("both jobs run", func() bool { m.beat(s); return len(m.jobs) == 2 })
+	s.eventually("half of the usage is that of the guarantee", func() bool {
+		flushNow(s)
+		got := usageOfUser(t, s.Server, "label:team")["search"]
+		return !got.Guaranteed[resource.CPU].IsZero()
+	})
+	for id := range m.jobs {
+		m.end(id, nodev1.JobState_JOB_STATE_COMPLETED, "")
+	}
+	s.eventually("both jobs have ended", func() bool {
+		m.beat(s)
+		return usageOfUser(t, s.Server, "label:team")["search"].Jobs[ledger.Completed] == 2
+	})
+	flushNow(s)
+	got := usageOfUser(t, s.Server, "label:team")["search"]
+	if got.Held[resource.CPU].IsZero() || got.Ended[ledger.Completed][resource.CPU].IsZero() || got.Started != 1 {
+		t.Errorf("got %+v", got)
+	}
+	users := usageOfUser(t, New(Options{Store: s.Store()}), "user")
+	for user, sums := range users {
+		if sums != got {
+			t.Errorf("stored for %s: %+v, not %+v", user, sums, got)
+		}
+	}
+	if len(users) != 1 {
+		t.Errorf("stored are %v", users)
 	}
 	s.stop()
 }

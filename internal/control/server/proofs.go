@@ -5,7 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
+	"hash"
+	"strconv"
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -20,6 +21,9 @@ type proofs struct {
 	// earlier epochs are adopted without one.
 	Key   []byte `json:"key"`
 	Since uint64 `json:"since"`
+
+	mac  hash.Hash // with the key
+	text []byte    // the last one, for its memory
 }
 
 // proofsSetting is the setting that holds the key. No path leads to it.
@@ -44,10 +48,20 @@ func (t *term) reviveProofs() {
 
 // of returns the proof that a job was given to a node.
 func (p *proofs) of(identity *nodev1.JobIdentity, node string) []byte {
-	mac := hmac.New(sha256.New, p.Key)
-	fmt.Fprintf(mac, "%d %s %q %d %d %v %q", identity.GetNumber(), identity.GetOperationId(), identity.GetTaskName(), identity.GetCookie(),
-		identity.GetGangIncarnation(), nodeproto.FromAmounts(identity.GetResources()), node)
-	return mac.Sum(nil)
+	if p.mac == nil {
+		p.mac = hmac.New(sha256.New, p.Key)
+	}
+	text := strconv.AppendUint(p.text[:0], identity.GetNumber(), 10)
+	text = append(append(text, ' '), identity.GetOperationId()...)
+	text = strconv.AppendQuote(append(text, ' '), identity.GetTaskName())
+	text = strconv.AppendInt(append(text, ' '), int64(identity.GetCookie()), 10)
+	text = strconv.AppendUint(append(text, ' '), uint64(identity.GetGangIncarnation()), 10)
+	text = append(append(text, ' '), nodeproto.FromAmounts(identity.GetResources()).String()...)
+	text = strconv.AppendQuote(append(text, ' '), node)
+	p.text = text
+	p.mac.Reset()
+	p.mac.Write(text)
+	return p.mac.Sum(nil)
 }
 
 // holds reports whether a job of an earlier leader was given to a node.

@@ -37,7 +37,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
-		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
+		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]changedPart{}, touched: map[core.OperationID]bool{},
 		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
 		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
 	}
@@ -242,7 +242,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	}
 	op := &activeOperation{
 		record: record, position: snapshot.Position, ends: snapshot.Position, snapshotTaken: snapshot.Taken,
-		specStored: true, hasFailedJobs: row.HasFailedJobs, stale: true,
+		specStored: true, hasFailedJobs: row.HasFailedJobs, stale: true, waited: true,
 	}
 	for i := range ends {
 		end, err := endOf(record, &ends[i])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,17 +16,12 @@ import (
 
 // store adds the rows of changed operations to the open batch.
 func (t *term) store() error {
-	ids := make([]core.OperationID, 0, len(t.dirty))
-	for id := range t.dirty {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	clear(t.dirty)
-	for _, id := range ids {
-		if err := t.storeOperation(t.operations[id]); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(t.dirty)) {
+		if err := t.storeOperation(t.operations[id], t.dirty[id]); err != nil {
 			return fmt.Errorf("operation %d: %w", id, err)
 		}
 	}
+	clear(t.dirty)
 	for _, id := range t.endings {
 		t.forget(id)
 	}
@@ -33,21 +29,23 @@ func (t *term) store() error {
 	return nil
 }
 
-// storeOperation updates the record of an operation, writes its rows, and publishes
-// it to readers when they are on disk.
-func (t *term) storeOperation(op *activeOperation) error {
+// storeOperation updates the record of an operation, writes its rows, or only those of its
+// progress, and publishes it to readers when they are on disk.
+func (t *term) storeOperation(op *activeOperation, part changedPart) error {
 	controller := op.final
 	if controller == nil {
 		controller = t.core.ControllerOf(op.record.Number)
 		t.renewRecord(op, controller)
 	}
 	record := op.record
-	row, err := operationRow(op)
-	if err != nil {
-		return err
-	}
 	put := &t.open.rows.Put
-	put.Operations = append(put.Operations, row)
+	if part == changedOperation || !op.specStored {
+		row, err := operationRow(op)
+		if err != nil {
+			return err
+		}
+		put.Operations = append(put.Operations, row)
+	}
 	progress, err := progressRow(record)
 	if err != nil {
 		return err

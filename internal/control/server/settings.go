@@ -82,6 +82,8 @@ type Settings struct {
 	// StarvationEvents reports whether the event log records when pools and
 	// operations start and stop starving.
 	StarvationEvents bool
+	// AccountingLabels are the annotations of operations by which reports can divide usage, in order.
+	AccountingLabels []string
 	// PoolChange reports whether running operations may move to other pools.
 	PoolChange bool
 	// RequirePools reports whether the pools that operations name must be

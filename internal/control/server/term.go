@@ -68,10 +68,11 @@ type term struct {
 	sessions   uint64        // the number of the last session
 	uploads    map[uploadKey]*upload
 	proofs     proofs
+	running    runningJobs
 
-	// dirty are the operations whose rows are out of date, touched those whose
-	// progress is.
-	dirty   map[core.OperationID]bool
+	// dirty are the operations whose rows are to be written, and which of them. touched
+	// are those whose progress has changed since it was written.
+	dirty   map[core.OperationID]changedPart
 	touched map[core.OperationID]bool
 	// endings are ended operations whose last rows are still to be written. later are
 	// ends of jobs to pass to the core next. results are what nodes have reported
@@ -102,6 +103,15 @@ type term struct {
 	news                   []news // for the forecaster, since the last update
 }
 
+// changedPart is what has changed about an operation since its rows were written.
+type changedPart int8
+
+// Parts, each of which includes the ones before it.
+const (
+	changedProgress changedPart = iota + 1
+	changedOperation
+)
+
 // activeOperation is an operation that has not ended.
 type activeOperation struct {
 	record *Operation
@@ -118,7 +128,9 @@ type activeOperation struct {
 	stale         bool
 	specStored    bool
 	hasFailedJobs bool
-	begun         bool // a job of it has started in this term
+	begun         bool    // a job of it has started in this term
+	waited        bool    // its wait for the first job is accounted
+	labels        *string // of its account; nil until it has one
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }

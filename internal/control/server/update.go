@@ -225,7 +225,7 @@ func (t *term) refreshProgress() {
 		if op.ends > op.position && t.now.Sub(op.snapshotTaken) >= settings.SnapshotPeriod {
 			op.stale = true
 		}
-		t.markDirty(id)
+		t.markProgress(id)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // benchJob returns a finished job with documents of typical size.
@@ -29,7 +30,8 @@ func benchBatch(from, size int) *store.Batch {
 		j := benchJob(n)
 		batch.Put.Jobs = append(batch.Put.Jobs, j)
 		batch.Put.Events = append(batch.Put.Events, store.Event{
-			Time: j.FinishTime, Type: "job_completed", Operation: j.Operation, Job: j.Number, Tree: j.Tree, Node: j.Node, Document: []byte(`{"reason":"none"}`),
+			Time: j.FinishTime, Type: "job_completed", Operation: j.Operation, Job: j.Number, Tree: j.Tree, Node: j.Node,
+			Pool: fmt.Sprintf("pool-%d", j.Operation%200), Document: []byte(`{"reason":"none"}`),
 		})
 	}
 	return batch
@@ -53,6 +55,35 @@ func BenchmarkCommit(b *testing.B) {
 				b.ReportMetric(float64(b.N*size)/seconds, "jobs/s")
 			})
 		}
+	}
+}
+
+// BenchmarkLifeOfAJob measures what jobs cost the store from their start to their end: a commit with
+// running jobs, and one that ends those that started four commits before, with an event for each.
+func BenchmarkLifeOfAJob(b *testing.B) {
+	const size, pause = 256, 4
+	for _, e := range engines {
+		b.Run(e.name, func(b *testing.B) {
+			s := open(b, e.fresh(b))
+			lease := lead(b, s)
+			next, spent := 1, expected.CPUTime()
+			for b.Loop() {
+				batch := &store.Batch{}
+				if next > pause*size {
+					batch = benchBatch(next-pause*size, size)
+				}
+				for n := next; n < next+size; n++ {
+					j := benchJob(n)
+					j.Sequence, j.State, j.FinishTime, j.Statistics = 0, "running", time.Time{}, nil
+					batch.Put.Jobs = append(batch.Put.Jobs, j)
+				}
+				if _, err := s.Commit(b.Context(), lease, batch); err != nil {
+					b.Fatal(err)
+				}
+				next += size
+			}
+			b.ReportMetric(float64((expected.CPUTime()-spent).Microseconds())/float64(next-1), "cpu-us/job")
+		})
 	}
 }
 

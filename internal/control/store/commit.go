@@ -78,6 +78,7 @@ func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	switch {
 	case err == nil:
 		batch.lost = nil
+		s.checkpoints.wrote(batch.Len())
 		return receipt, nil
 	case errors.Is(err, errAlreadyCommitted):
 		return batch.lost.receipt, nil
@@ -171,8 +172,8 @@ func (s *Store) prepare(ctx context.Context, batch *Batch) error {
 	}
 	queries := []string{takeRevision}
 	for _, t := range tables {
-		if t.count(&batch.Put) > 0 {
-			queries = append(queries, t.putStatement())
+		for _, rows := range t.putSizes(&batch.Put) {
+			queries = append(queries, t.putStatement(rows))
 		}
 	}
 	for _, query := range queries {

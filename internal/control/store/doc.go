@@ -22,13 +22,13 @@
 //     may or may not be in the store. Try again with the same *Batch: Commit
 //     determines the outcome of the first attempt and never applies it twice.
 //
-// Every commit has a revision, one more than the last, and every row carries
-// the revision that wrote it last.
+// Every commit has a revision, one more than the last. Rows that a standby follows
+// carry the revision that wrote them last.
 //
 // # Reading
 //
 // [Store.Load] returns everything that a starting leader needs. [Store.Changes]
-// returns the same since a revision, for a standby that keeps a warm copy. Everything
+// returns what has changed since a revision, for a standby that keeps a copy. Everything
 // else is a query. Reads never wait for writes.
 //
 // # Values

@@ -105,7 +105,8 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The first version had no contents, no ledger and no forecasts: its rows stay, and its tables get what they lack.
+// The first version had no contents, no ledger, no forecasts and more indexes: its rows stay, and its tables become
+// what they are now.
 func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -115,6 +116,11 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 			for _, statement := range []string{
 				"DROP TABLE forecasts", "DROP TABLE forecast_models", "DROP TABLE ledger_tallies", "DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
 				"ALTER TABLE path_nodes DROP COLUMN content_user", "INSERT INTO path_nodes VALUES ('//home/a', 'document', '', '', 1, 2, 0)",
+				"ALTER TABLE jobs ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX jobs_revision ON jobs (revision)",
+				"CREATE INDEX jobs_live ON jobs (operation) WHERE finish_time = 0",
+				"ALTER TABLE operation_progress ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX operation_progress_revision ON operation_progress (revision)",
+				"ALTER TABLE controller_snapshots ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX controller_snapshots_revision ON controller_snapshots (revision)",
+				"DROP INDEX events_type", "CREATE INDEX events_type ON events (type, id)",
 				"UPDATE schema_version SET version = 1",
 			} {
 				if _, err := db.Exec(statement); err != nil {

@@ -14,14 +14,15 @@ type State struct {
 	LastEvent     int64
 	LastAudit     int64
 	// Rows has the unfinished operations with all that belongs to them, and all rows of the other
-	// tracked kinds. Of the operations' jobs it has those that run and those that finished after the
+	// kinds that are loaded. Of the operations' jobs it has those that run and those that finished after the
 	// controller's snapshot (by operation and sequence). Rows are ordered by key.
 	Rows Rows
 }
 
 // Changes is what happened between two revisions. To apply it to a copy, delete first, then put.
-// Deleting an operation deletes all that belongs to it. Operations and jobs that finish are changes;
-// the copy itself drops what it does not need. Rows to put are ordered by revision, then by key.
+// Deleting an operation deletes all that belongs to it. Operations that finish are changes; the copy
+// itself drops what it does not need. Jobs, progress and snapshots of operations are no changes. Rows
+// to put are ordered by revision, then by key.
 // Rows of finished operations that retention removes are not included.
 type Changes struct {
 	Since    int64
@@ -45,7 +46,7 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 			return err
 		}
 		for _, t := range tables {
-			if !t.isTracked() {
+			if !t.isLoaded() {
 				continue
 			}
 			if err := t.read(ctx, tx, &state.Rows, t.liveClause()); err != nil {

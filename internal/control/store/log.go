@@ -25,6 +25,12 @@ type EventFilter struct {
 	Limit int
 }
 
+// rareTypes is the condition of the index on types.
+const rareTypes = "type NOT IN ('job_completed', 'job_started')"
+
+// isFrequent reports whether the index on types leaves a type out.
+func isFrequent(typ string) bool { return typ == "job_completed" || typ == "job_started" }
+
 // Events returns entries of the decision log, and whether there are more.
 func (s *Store) Events(ctx context.Context, f EventFilter) (events []Event, more bool, err error) {
 	c := &conditions{}
@@ -37,6 +43,9 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (events []Event, more
 			places += c.arg(typ)
 		}
 		c.add("type IN (" + places + ")")
+		if !slices.ContainsFunc(f.Types, isFrequent) {
+			c.add(rareTypes)
+		}
 	}
 	if f.Operation != 0 {
 		c.add("operation = ? AND operation <> 0", int64(f.Operation))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -31,6 +32,7 @@ var sqliteEngine = engine{
 	kind:          sqliteKind,
 	uninterrupted: true,
 	size:          "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+	checkpoint:    "PRAGMA wal_checkpoint(PASSIVE)",
 }
 
 // sqliteSchema replaces what SQLite spells differently. Only an INTEGER PRIMARY KEY is the
@@ -61,10 +63,13 @@ func openSQLite(path string) (*Store, error) {
 	}
 	common := url.Values{"_pragma": {
 		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-16384)", "temp_store(MEMORY)", "journal_size_limit(67108864)", "wal_autocheckpoint(8192)",
+		"temp_store(MEMORY)", "journal_size_limit(134217728)",
 	}}
-	writing := url.Values{"_pragma": common["_pragma"], "_txlock": {"immediate"}}
-	reading := url.Values{"_pragma": append(common["_pragma"][:len(common["_pragma"]):len(common["_pragma"])], "query_only(1)")}
+	with := func(pragmas ...string) []string { return slices.Concat(common["_pragma"], pragmas) }
+	// The log is copied back beside the commits (see checkpointer). If it grows faster than that, a commit
+	// copies the rest.
+	writing := url.Values{"_pragma": with("cache_size(-65536)", "wal_autocheckpoint(32768)"), "_txlock": {"immediate"}}
+	reading := url.Values{"_pragma": with("cache_size(-16384)", "query_only(1)")}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath()
 	s := &Store{engine: sqliteEngine}
 	if s.writes, err = sql.Open("sqlite", name+"?"+writing.Encode()); err != nil {

@@ -28,6 +28,8 @@ type Store struct {
 	}
 	groupings groupings
 	watched   watch
+
+	checkpoints checkpointer
 }
 
 // engine holds what differs between the databases.
@@ -55,6 +57,9 @@ type engine struct {
 	patient string
 	// size queries the number of bytes that the database occupies.
 	size string
+	// checkpoint copies the log of commits back into the database while others read and write; empty if the
+	// database does that by itself.
+	checkpoint string
 }
 
 // Open opens the database of a URL, creates or migrates its tables and returns a store. URLs are
@@ -87,6 +92,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
+	s.checkpoints.start(s)
 	return s, nil
 }
 
@@ -96,6 +102,7 @@ func (s *Store) Close() error {
 		return err
 	}
 	defer s.unlock()
+	s.checkpoints.stop()
 	return errors.Join(s.reads.Close(), s.writes.Close())
 }
 

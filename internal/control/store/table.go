@@ -17,7 +17,9 @@ type table[R any] struct {
 	fields []field[R]
 	slice  func(*Rows) *[]R
 
-	// tracked rows carry a revision; Load and Changes return them. Deleting one leaves a tombstone.
+	// loaded rows are part of the state that Load returns.
+	loaded bool
+	// tracked rows are loaded and carry a revision; Changes returns them. Deleting one leaves a tombstone.
 	tracked bool
 	// insertOnly rows are numbered by Commit and never put again.
 	insertOnly bool
@@ -45,6 +47,7 @@ type derived[R any] struct {
 // anyTable is a table without its row type.
 type anyTable interface {
 	tableName() string
+	isLoaded() bool
 	isTracked() bool
 	isInsertOnly() bool
 	count(*Rows) int
@@ -55,7 +58,9 @@ type anyTable interface {
 	remove(ctx context.Context, w *writer, rows *Rows) error
 	// read appends the rows that a clause (WHERE …, with its own order) selects.
 	read(ctx context.Context, q querier, into *Rows, clause string, args ...any) error
-	putStatement() string
+	putStatement(rows int) string
+	// putSizes lists with how many rows put calls putStatement for the rows of a batch.
+	putSizes(rows *Rows) []int
 	liveClause() string
 	changedClause() string
 	readTombstone(into *Rows, key string) error
@@ -68,6 +73,7 @@ type anyTable interface {
 type rowKey [4]any
 
 func (t *table[R]) tableName() string  { return t.name }
+func (t *table[R]) isLoaded() bool     { return t.loaded || t.tracked }
 func (t *table[R]) isTracked() bool    { return t.tracked }
 func (t *table[R]) isInsertOnly() bool { return t.insertOnly }
 
@@ -132,8 +138,11 @@ func (t *table[R]) check(rows *Rows, keysOnly bool) []error {
 // were dropped because the first one wins.
 func (t *table[R]) distinct(rows []R) (kept []*R, refused []rowKey) {
 	kept = make([]*R, 0, len(rows))
-	if len(rows) == 1 {
-		return append(kept, &rows[0]), nil
+	if len(rows) == 1 || t.insertOnly { // Commit has numbered them
+		for i := range rows {
+			kept = append(kept, &rows[i])
+		}
+		return kept, nil
 	}
 	at := make(map[rowKey]int, len(rows))
 	for i := range rows {
@@ -195,9 +204,8 @@ func (t *table[R]) conflict() string {
 	return clause
 }
 
-// values of a row in the order of putColumns.
-func (t *table[R]) values(row *R, revision int64) []any {
-	values := make([]any, 0, len(t.fields)+len(t.derived)+1)
+// appendValues appends the values of a row in the order of putColumns.
+func (t *table[R]) appendValues(values []any, row *R, revision int64) []any {
 	for _, f := range t.fields {
 		values = append(values, toColumn(f.at(row)))
 	}
@@ -229,14 +237,49 @@ func (t *table[R]) put(ctx context.Context, w *writer, rows *Rows) ([]rowKey, er
 	return append(refused, more...), nil
 }
 
-// putEach executes one prepared statement for each row: best where there is no network.
+// rowsAtOnce is how many rows a statement puts where there is no network. More do not make it faster.
+const rowsAtOnce = 32
+
+func (t *table[R]) putSizes(rows *Rows) []int {
+	switch n := t.count(rows); {
+	case n == 0:
+		return nil
+	case n >= rowsAtOnce && t.guard == "":
+		return []int{1, rowsAtOnce}
+	}
+	return []int{1}
+}
+
+// putEach executes prepared statements for one row or a few: best where there is no network. Rows
+// with a guard are put one by one, to see which were refused.
 func (t *table[R]) putEach(ctx context.Context, w *writer, rows []*R) (refused []rowKey, err error) {
-	statement, err := w.prepare(ctx, t.putStatement())
+	if len(rows) >= rowsAtOnce && t.guard == "" {
+		statement, err := w.prepare(ctx, t.putStatement(rowsAtOnce))
+		if err != nil {
+			return nil, err
+		}
+		var values []any
+		for ; len(rows) >= rowsAtOnce; rows = rows[rowsAtOnce:] {
+			values = values[:0]
+			for _, row := range rows[:rowsAtOnce] {
+				values = t.appendValues(values, row, w.revision)
+			}
+			if _, err := statement.ExecContext(ctx, values...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	statement, err := w.prepare(ctx, t.putStatement(1))
 	if err != nil {
 		return nil, err
 	}
+	var values []any
 	for _, row := range rows {
-		result, err := statement.ExecContext(ctx, t.values(row, w.revision)...)
+		values = t.appendValues(values[:0], row, w.revision)
+		result, err := statement.ExecContext(ctx, values...)
 		if err != nil {
 			return nil, err
 		}
@@ -252,11 +295,12 @@ func (t *table[R]) putEach(ctx context.Context, w *writer, rows []*R) (refused [
 	return refused, nil
 }
 
-// putStatement puts one row.
-func (t *table[R]) putStatement() string {
+// putStatement puts a number of rows with different keys.
+func (t *table[R]) putStatement(rows int) string {
 	columns := t.putColumns()
-	return "INSERT INTO " + t.name + " (" + strings.Join(columns, ", ") + ") VALUES (?" +
-		strings.Repeat(", ?", len(columns)-1) + ")" + t.conflict()
+	row := "(?" + strings.Repeat(", ?", len(columns)-1) + ")"
+	return "INSERT INTO " + t.name + " (" + strings.Join(columns, ", ") + ") VALUES " + row +
+		strings.Repeat(", "+row, rows-1) + t.conflict()
 }
 
 // putArrays sends all rows in one statement with an array for each column.
@@ -277,7 +321,7 @@ func (t *table[R]) putArrays(ctx context.Context, w *writer, rows []*R) (refused
 	query := "INSERT INTO " + t.name + " (" + strings.Join(columns, ", ") + ") SELECT * FROM " + unnest(types) + t.conflict()
 	bound := make([][]any, len(rows))
 	for i, row := range rows {
-		bound[i] = t.values(row, w.revision)
+		bound[i] = t.appendValues(nil, row, w.revision)
 	}
 	arguments := arrays(types, bound)
 	if t.guard == "" {

@@ -45,7 +45,7 @@ func ofLiveOperations(table string) string {
 // liveJobs are the running jobs and those that finished after the snapshot of
 // their operation's controller.
 const liveJobs = `jobs.number IN (
-	SELECT j.number FROM operations o JOIN jobs j ON j.operation = o.number AND j.finish_time = 0
+	SELECT j.number FROM operations o JOIN jobs j ON j.operation = o.number AND j.sequence = 0
 	WHERE o.finish_time = 0
 	UNION ALL
 	SELECT j.number FROM operations o LEFT JOIN controller_snapshots s ON s.operation = o.number
@@ -183,8 +183,8 @@ var operationProgressTable = table[OperationProgress]{
 		{column: "brief", at: func(r *OperationProgress) any { return &r.Brief }},
 		{column: "progress", at: func(r *OperationProgress) any { return &r.Progress }},
 	},
-	tracked: true,
-	live:    ofLiveOperations("operation_progress"),
+	loaded: true,
+	live:   ofLiveOperations("operation_progress"),
 }
 
 var controllerSnapshotsTable = table[ControllerSnapshot]{
@@ -196,8 +196,8 @@ var controllerSnapshotsTable = table[ControllerSnapshot]{
 		{column: "taken", at: func(r *ControllerSnapshot) any { return &r.Taken }},
 		{column: "data", at: func(r *ControllerSnapshot) any { return &r.Data }},
 	},
-	tracked: true,
-	live:    ofLiveOperations("controller_snapshots"),
+	loaded: true,
+	live:   ofLiveOperations("controller_snapshots"),
 }
 
 var jobsTable = table[Job]{
@@ -222,9 +222,9 @@ var jobsTable = table[Job]{
 		{column: "statistics", at: func(r *Job) any { return &r.Statistics }},
 		{column: "attributes", at: func(r *Job) any { return &r.Attributes }},
 	},
-	tracked: true,
-	live:    liveJobs,
-	order:   "operation, sequence, number",
+	loaded: true,
+	live:   liveJobs,
+	order:  "operation, sequence, number",
 	// A finished job does not change.
 	guard:     "jobs.finish_time = 0",
 	keepFirst: func(first *Job) bool { return !first.FinishTime.IsZero() },

@@ -42,12 +42,26 @@ func (c *Core) Claims(into []ledger.Entry, closed func(NodeID) bool, lost []reso
 	return into
 }
 
-// TakeUsage calls visit for every pool whose usage may have changed since the last
-// call, with its usage now.
-func (c *Core) TakeUsage(visit func(pool ledger.Pool, usage resource.Amounts)) {
+// Spent is the usage of a pool, or of an operation in a pool of a tree.
+type Spent struct {
+	ledger.Pool
+	Operation OperationID // NoOperation if it is that of the pool
+	Usage     resource.Amounts
+}
+
+// TakeUsage calls visit for every pool and operation whose usage may have changed since
+// the last call, with its usage now. Operations that have ended since are left out.
+func (c *Core) TakeUsage(visit func(s *Spent)) {
 	for _, t := range c.trees {
-		t.state.TakeUsage(func(slot int32, usage resource.Amounts) {
-			visit(ledger.Pool{Tree: t.name, Name: t.state.PoolName(slot)}, usage)
+		t.state.TakeUsage(func(slot int32, isPool bool, usage resource.Amounts) {
+			s := Spent{Pool: ledger.Pool{Tree: t.name}, Operation: NoOperation, Usage: usage}
+			if isPool {
+				s.Name = t.state.PoolName(slot)
+			} else {
+				s.Operation = t.owners[slot]
+				s.Name = c.operations[s.Operation].placeIn(t.id).pool
+			}
+			visit(&s)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -31,8 +32,10 @@ pools:
 type books struct {
 	*ledger.Book
 	w      *world
+	usage  *ledger.Usage
 	claims []ledger.Entry
-	got    map[ledger.Pool]resource.Amounts // usage as of since
+	got    map[ledger.Pool]resource.Amounts             // usage as of since
+	held   map[ledger.Pool]*[resource.KindCount]big.Int // by all pools, from the start
 	twin   map[ledger.Pool]*twinSums
 	since  time.Time
 }
@@ -41,7 +44,10 @@ type books struct {
 type twinSums struct{ due, got, short big.Int }
 
 func keepBooks(w *world) *books {
-	b := &books{Book: ledger.New(), w: w, got: map[ledger.Pool]resource.Amounts{}, twin: map[ledger.Pool]*twinSums{}, since: w.now}
+	b := &books{
+		Book: ledger.New(), usage: ledger.NewUsage(), w: w, got: map[ledger.Pool]resource.Amounts{}, held: map[ledger.Pool]*[resource.KindCount]big.Int{},
+		twin: map[ledger.Pool]*twinSums{}, since: w.now,
+	}
 	w.onTake = b.spend
 	return b
 }
@@ -66,9 +72,29 @@ func (b *books) spend() {
 		add(&sums.got, got)
 		add(&sums.short, max(due-got, 0))
 	}
-	b.w.TakeUsage(func(pool ledger.Pool, usage resource.Amounts) {
-		b.Spend(b.w.now, pool, usage)
-		b.got[pool] = usage
+	for pool, usage := range b.got {
+		if b.held[pool] == nil {
+			b.held[pool] = &[resource.KindCount]big.Int{}
+		}
+		for k := range usage {
+			add(&b.held[pool][k], usage[k])
+		}
+	}
+	for _, change := range b.w.out.Operations {
+		if change.State.IsFinished() {
+			for _, t := range b.w.trees {
+				b.usage.Spend(b.w.now, ledger.Seat{Operation: int32(change.Operation), Tree: t.name}, ledger.Account{}, resource.Amounts{})
+			}
+		}
+	}
+	b.w.TakeUsage(func(s *Spent) {
+		if s.Operation != NoOperation {
+			account := ledger.Account{Tree: s.Tree, Pool: s.Name, User: b.w.UserOf(s.Operation)}
+			b.usage.Spend(b.w.now, ledger.Seat{Operation: int32(s.Operation), Tree: s.Tree}, account, s.Usage)
+			return
+		}
+		b.Spend(b.w.now, s.Pool, s.Usage)
+		b.got[s.Pool] = s.Usage
 	})
 	for _, t := range b.w.trees {
 		for _, p := range t.order {
@@ -104,9 +130,39 @@ func (b *books) step(passed time.Duration) {
 	}
 }
 
+// checkUsage checks L2: what the users of a tree held sums up to what its root held.
+func (b *books) checkUsage() {
+	var hours []ledger.TallyRow
+	for _, row := range b.usage.Flush(b.w.now) {
+		if row.Level == ledger.Hour {
+			hours = append(hours, row)
+		}
+	}
+	accounts, lines, err := b.usage.Accounts.Total(hours)
+	if err != nil {
+		b.w.tb.Fatal(err)
+	}
+	for _, t := range b.w.trees {
+		var sums ledger.AmountSums
+		for _, a := range accounts {
+			if a.Tree == t.name {
+				for k := range sums {
+					sums[k].Add(lines[a].Held[k])
+				}
+			}
+		}
+		want := b.held[ledger.Pool{Tree: t.name, Name: pooltree.RootName}]
+		for k := range sums {
+			if want != nil && sums[k].String() != want[k].String() || want == nil && !sums[k].IsZero() {
+				b.w.tb.Fatalf("tree %s, %v: accounts held %s, the root %v", t.name, resource.Kind(k), sums[k], want)
+			}
+		}
+	}
+}
+
 // TestPropertyTheLedgerExplainsEveryShortfall checks on random histories that causes
-// sum to what is short, that none is unexplained, and that the book equals the sums of
-// a slow twin.
+// sum to what is short, that none is unexplained, that the book equals the sums of
+// a slow twin, and that usage by user adds up to that of pools.
 func TestPropertyTheLedgerExplainsEveryShortfall(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, promisingPools)
@@ -126,6 +182,7 @@ func TestPropertyTheLedgerExplainsEveryShortfall(t *testing.T) {
 			}
 		}
 		b.spend()
+		b.checkUsage()
 		put, _ := b.Flush(w.now)
 		sums := map[ledger.Pool]*ledger.Sums{}
 		for _, row := range put {

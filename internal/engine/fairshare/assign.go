@@ -132,7 +132,8 @@ func (e *Engine) improve(p *pool, given *resource.Shares) {
 }
 
 // largestFactor is the largest fit factor, at least from, at which the children
-// together get no more than most, and how many of them have jumped there. Less
+// together get no more than most, and how many of them have jumped there. Within a
+// straight piece their sum is the value of the piece, give or take rounding. Less
 // than Epsilon of the first step is nothing.
 func (e *Engine) largestFactor(p *pool, from float64, most *resource.Shares) (float64, int32) {
 	b := upTo(most)
@@ -149,9 +150,8 @@ func (e *Engine) largestFactor(p *pool, from float64, most *resource.Shares) (fl
 	if at.low.x == at.high.x {
 		return at.low.x, at.passed
 	}
-	e.evaluate(p, at.high.x)
 	f := searchMaxAround(at.low.x, stopping(&at, most), at.high.x, func(f float64) bool {
-		return most.Dominates(sumAt(p, f))
+		return most.Dominates(at.value(f))
 	})
 	switch {
 	case f == at.low.x:

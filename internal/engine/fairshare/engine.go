@@ -127,11 +127,13 @@ type pool struct {
 	sealed     bool   // the functions above it were fixed before its guarantee changed
 	stale      bool   // a child changed in a way that invalidates the fit
 	unsorted   bool   // FIFO: the order may have changed
+	regrouped  bool   // children came, went or have other weights
 	fitStamp   uint64
 	curveStamp uint64
 	bounds     bounds // what it may take
 	seen       bounds // the same as the functions above it see it
 
+	renewed []int32           // operations in it whose functions have changed since the fit was discarded
 	sources []source          // fair share: the children, in their order
 	sites   []site            // known parts of the fit, in order
 	served  []resource.Shares // FIFO: what the first children take together

@@ -64,6 +64,15 @@ type site struct {
 	below resource.Shares
 }
 
+// value returns the value at x within a straight piece; at its lower end, the value
+// after it.
+func (s *site) value(x float64) resource.Shares {
+	if x == s.high.x {
+		return s.high.v
+	}
+	return between(&s.low.v, &s.high.v, (x-s.low.x)/(s.high.x-s.low.x))
+}
+
 // sitesKept is how many sites of a pool are kept.
 const sitesKept = 64
 

@@ -66,15 +66,14 @@ func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 	case KindPool:
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
-			p.settings, p.stale, p.unsorted, p.settledAt = settings, true, true, e.updates
+			p.settings, p.stale, p.unsorted, p.regrouped, p.settledAt = settings, true, true, true, e.updates
 			e.mark(n.pool)
 			e.reconfigured = true
 		}
 	case KindOperation:
 		n.usage = element.Usage.Share(e.total)
 		n.demand = element.Demand.Share(e.total)
-		e.stamp++
-		n.stamp = e.stamp
+		e.renew(parent, slot)
 		if old := &e.previous[slot]; !e.recounted && parent != nil {
 			e.recount(n.parent, element.Usage.Sub(old.Usage), element.Demand.Sub(old.Demand))
 		}
@@ -182,7 +181,7 @@ func (e *Engine) moveOperations(tree *Tree) {
 			if i, found := slices.BinarySearch(p.children, slot); found {
 				p.children = slices.Delete(p.children, i, i+1)
 			}
-			p.stale, p.unsorted = true, true
+			p.stale, p.unsorted, p.regrouped = true, true, true
 			e.mark(at)
 			e.recount(n.parent, resource.Amounts{}.Sub(old.Usage), resource.Amounts{}.Sub(old.Demand))
 		}
@@ -194,6 +193,7 @@ func (e *Engine) moveOperations(tree *Tree) {
 			p := &e.pools[at]
 			i, _ := slices.BinarySearch(p.children, slot)
 			p.children = slices.Insert(p.children, i, slot)
+			p.regrouped = true
 		}
 	}
 }
@@ -272,7 +272,7 @@ func (e *Engine) link() {
 		p := &e.pools[at]
 		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
 		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
-		p.unsorted, p.division, p.reached = true, division{}, false
+		p.unsorted, p.regrouped, p.division, p.reached = true, true, division{}, false
 	}
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
@@ -384,8 +384,22 @@ func (e *Engine) limitChild(p *pool, slot int32) {
 	steps := e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
 	if moved || steps != n.steps {
 		n.steps = steps
-		e.stamp++
-		n.stamp = e.stamp
+		e.renew(p, slot)
+	}
+}
+
+// renew notes that the function of an operation has changed. It may be in no pool, and its
+// slot may be free.
+func (e *Engine) renew(parent *pool, slot int32) {
+	e.stamp++
+	n := &e.nodes[slot]
+	n.stamp = e.stamp
+	switch {
+	case parent == nil || parent.regrouped || n.kind == KindNone:
+	case len(parent.renewed) >= len(parent.children):
+		parent.regrouped, parent.renewed = true, parent.renewed[:0]
+	default:
+		parent.renewed = append(parent.renewed, slot)
 	}
 }
 
@@ -404,6 +418,9 @@ func (e *Engine) arrange(p *pool) {
 	if p.settings.Mode == FIFO {
 		e.sortFIFO(p)
 		return
+	}
+	if p.settledAt < e.updates && e.rebuiltAt < e.updates {
+		return // it was none before, and new operations have no position
 	}
 	for _, slot := range p.children {
 		e.nodes[slot].fifoIndex = -1
@@ -457,10 +474,14 @@ func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 	pools := e.order
 	if e.light {
 		pools = e.marked
+		e.findReweighed()
 	}
 	e.reweighed = !e.light
 	for _, at := range pools {
 		p := &e.pools[at]
+		if e.light && !p.regrouped {
+			continue
+		}
 		historic := p.settings.HistoricUsagePeriod > 0
 		if !p.touched && !historic && e.options.InferWeightMultiplier == 0 {
 			continue
@@ -477,12 +498,23 @@ func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 				weight = e.inferredWeight(p, n)
 			}
 			if n.weight != weight {
-				n.weight, p.stale = weight, true
+				n.weight, p.stale, p.regrouped = weight, true, true
 				e.reweighed = e.reweighed || n.pool >= 0
 			}
 			p.weights += weight
 		}
 		e.reweighed = e.reweighed || p.weights != before && len(p.subpools) > 0 // operations have no estimates of their own
+	}
+}
+
+// findReweighed finds the pools with a child that has another weight than before. Weights
+// must follow from the elements alone.
+func (e *Engine) findReweighed() {
+	for _, slot := range e.differ {
+		n := &e.nodes[slot]
+		if p := e.poolOf(n.parent); p != nil && n.kind != KindNone && n.weight != specifiedWeight(&e.previous[slot]) {
+			p.regrouped = true
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -41,30 +42,55 @@ func (e *Engine) refit(p *pool) {
 	}
 	e.stamp++
 	p.stale, p.fitStamp, p.sites, p.first = false, e.stamp, p.sites[:0], nothing
-	p.leastWeight = math.Inf(1)
-	for _, slot := range p.children {
-		if weight := e.nodes[slot].weight; weight > Epsilon {
-			p.leastWeight = min(p.leastWeight, weight)
+	if p.regrouped {
+		p.leastWeight = math.Inf(1)
+		for _, slot := range p.children {
+			if weight := e.nodes[slot].weight; weight > Epsilon {
+				p.leastWeight = min(p.leastWeight, weight)
+			}
 		}
 	}
-	if p.settings.Mode == FIFO {
+	switch {
+	case p.settings.Mode == FIFO:
 		e.lineUp(p)
-		return
+	case p.regrouped:
+		e.openSources(p)
+		for i := range p.sources {
+			e.renewSource(p, &p.sources[i])
+		}
+	default:
+		for _, slot := range p.renewed {
+			e.renewSource(p, p.sourceOf(slot))
+		}
+		for _, at := range p.subpools {
+			e.renewSource(p, p.sourceOf(e.pools[at].slot))
+		}
 	}
-	e.openSources(p)
-	for i := range p.sources {
-		s := &p.sources[i]
-		n := &e.nodes[s.child]
-		changed := n.stamp
-		if n.pool >= 0 {
-			child := &e.pools[n.pool]
-			changed = child.curveStamp
-			p.first = p.first.Add(child.zero)
+	p.regrouped, p.renewed = false, p.renewed[:0]
+	if p.settings.Mode != FIFO {
+		for _, at := range p.subpools {
+			p.first = p.first.Add(e.pools[at].zero)
 		}
-		if scale := n.weight / p.leastWeight; scale != s.scale || changed > s.stamp {
-			s.scale, s.stamp = scale, p.fitStamp
-			s.forget()
-		}
+	}
+}
+
+// sourceOf returns the source of a child.
+func (p *pool) sourceOf(slot int32) *source {
+	i, _ := slices.BinarySearch(p.children, slot)
+	return &p.sources[i]
+}
+
+// renewSource makes a source forget its pieces if the child's function or scale has
+// changed.
+func (e *Engine) renewSource(p *pool, s *source) {
+	n := &e.nodes[s.child]
+	changed := n.stamp
+	if n.pool >= 0 {
+		changed = e.pools[n.pool].curveStamp
+	}
+	if scale := n.weight / p.leastWeight; scale != s.scale || changed > s.stamp {
+		s.scale, s.stamp = scale, p.fitStamp
+		s.forget()
 	}
 }
 

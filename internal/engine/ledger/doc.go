@@ -1,6 +1,7 @@
 // Package ledger keeps the books of guarantees: what each pool was promised, what it
 // asked for, what was due, what it got, and why it got less. [Preemptions] are the books
-// of preemptions: who lost what to whom, and whether it went in circles.
+// of preemptions: who lost what to whom, and whether it went in circles. [Usage] has what
+// pools, users and labels used.
 //
 // A [Claim] states what a pool may claim as of an update. [Claim.Split] divides what
 // is due and was not got by cause; the parts sum to it exactly. A [Book] integrates

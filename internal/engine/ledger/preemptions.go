@@ -73,16 +73,25 @@ func (s *AmountSums) plus(other *AmountSums) {
 	}
 }
 
+// encode appends which resources have sums, a bit for each, and their sums.
 func (s *AmountSums) encode(data []byte) []byte {
+	at := len(data)
+	data = append(data, 0)
 	for k := range s {
-		data = s[k].encode(data)
+		if !s[k].IsZero() {
+			data[at] |= 1 << k
+			data = s[k].encode(data)
+		}
 	}
 	return data
 }
 
 func (r *reader) amounts() (s AmountSums) {
+	there := r.byte()
 	for k := range s {
-		s[k].hi, s[k].lo = r.number(), r.number()
+		if there&(1<<k) != 0 {
+			s[k].hi, s[k].lo = r.number(), r.number()
+		}
 	}
 	return s
 }

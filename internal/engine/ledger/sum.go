@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"time"
 )
 
 // Sum is a sum of amounts × microseconds, an unsigned integer of 128 bits.
@@ -19,11 +20,21 @@ func (s *Sum) add(amount, micros int64) {
 	s.Add(Sum{hi, lo})
 }
 
+// AddAmount adds an amount held for a time; neither may be negative.
+func (s *Sum) AddAmount(amount int64, held time.Duration) { s.add(amount, held.Microseconds()) }
+
 // Add adds another sum.
 func (s *Sum) Add(other Sum) {
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, other.lo, 0)
 	s.hi, _ = bits.Add64(s.hi, other.hi, carry)
+}
+
+// Subtract takes away a part of the sum.
+func (s *Sum) Subtract(part Sum) {
+	var borrow uint64
+	s.lo, borrow = bits.Sub64(s.lo, part.lo, 0)
+	s.hi, _ = bits.Sub64(s.hi, part.hi, borrow)
 }
 
 // min returns the smaller sum.

@@ -31,6 +31,7 @@ const (
 	AbortNonexistentPoolTree
 	AbortRootVolumePreparationFailed // the node could not get the job's image
 	AbortGPUCheckFailed
+	AbortDiskOverdraft // the node's disk is full, and the job takes more than it asked for
 	AbortOther
 
 	// The job did not start: its allocation was cancelled while it was being
@@ -51,7 +52,7 @@ var abortReasonNames = [AbortReasonCount]string{
 	"disappeared_from_node", "job_on_unexpected_node", "unconfirmed", "job_revival_disabled", "get_spec_failed", "job_proxy_failed",
 	"operation_suspended", "operation_completed", "operation_failed", "operation_aborted", "operation_finished",
 	"operation_incarnation_changed", "nonexistent_pool_tree",
-	"root_volume_preparation_failed", "gpu_check_failed", "other",
+	"root_volume_preparation_failed", "gpu_check_failed", "disk_overdraft", "other",
 	"scheduling_timeout", "scheduling_resource_overcommit", "scheduling_operation_suspended", "scheduling_operation_disabled",
 	"scheduling_other",
 }

@@ -281,6 +281,7 @@ func (t *Tree) carry(slot, pool int32) (old int32) {
 	t.addUsage(old, resource.Amounts{}.Sub(e.usage))
 	e.parent, t.shares.Elements[slot].Parent = pool, pool
 	t.addUsage(pool, e.usage)
+	t.noteUsage(slot)
 	t.count(pool, 1, 0)
 	return old
 }

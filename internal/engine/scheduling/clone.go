@@ -27,11 +27,11 @@ func (t *Tree) Clone() *Tree {
 	c.shown, c.toUpdate, c.toShow, c.reoffered, c.spent, c.promises = nil, nil, nil, nil, nil, promiseScratch{}
 	for slot := range c.elements {
 		e := &c.elements[slot]
-		e.changed, e.reoffered = 0, false
+		e.changed, e.reoffered, e.spent = 0, false, false
 		c.mark(int32(slot), forBoth)
 		if e.pool != nil {
 			p := *e.pool
-			p.heap, p.waiting, p.spent = slices.Clone(p.heap), slices.Clone(p.waiting), false
+			p.heap, p.waiting = slices.Clone(p.heap), slices.Clone(p.waiting)
 			e.pool = &p
 		}
 		if e.operation != nil {

@@ -267,21 +267,24 @@ func (t *Tree) fitsAny(waiting []int32, n *node, free *resource.Amounts) bool {
 	return false
 }
 
-// noteUsage notes that the usage of an element may have changed, if it is a pool.
+// noteUsage notes that the usage of an element may have changed, or its place.
 func (t *Tree) noteUsage(slot int32) {
-	if p := t.elements[slot].pool; p != nil && !p.spent {
-		p.spent = true
+	spent := &t.elements[slot].spent
+	if !*spent {
+		*spent = true
 		t.spent = append(t.spent, slot)
 	}
 }
 
-// TakeUsage calls visit for every pool whose usage may have changed since the last
-// call.
-func (t *Tree) TakeUsage(visit func(slot int32, usage resource.Amounts)) {
+// TakeUsage calls visit for every pool and operation whose usage may have changed since
+// the last call, in the order of the first changes. Operations that were removed since
+// are left out.
+func (t *Tree) TakeUsage(visit func(slot int32, isPool bool, usage resource.Amounts)) {
 	for _, slot := range t.spent {
-		if p := t.elements[slot].pool; p != nil {
-			p.spent = false
-			visit(slot, t.elements[slot].usage)
+		e := &t.elements[slot]
+		e.spent = false
+		if e.pool != nil || e.operation != nil {
+			visit(slot, e.pool != nil, e.usage)
 		}
 	}
 	t.spent = t.spent[:0]

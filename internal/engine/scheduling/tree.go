@@ -67,7 +67,7 @@ type Tree struct {
 	reoffered  []int32  `save:"-"` // pools in which readers see other attributes of operations
 	shown      []glance `save:"-"` // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
-	spent      []int32        `save:"-"` // pools whose usage has changed; see TakeUsage
+	spent      []int32        `save:"-"` // elements whose usage has changed; see TakeUsage
 	promises   promiseScratch `save:"-"`
 
 	gangs     []int32 // operations that are gangs
@@ -127,6 +127,7 @@ type element struct {
 	resized    bool // it is in Tree.resized
 	reoffered  bool // it is in Tree.reoffered
 	excess     bool // it counts in Tree.excesses
+	spent      bool `save:"-"` // it is in Tree.spent
 	patience   pooltree.Starvation
 
 	pool      *poolState
@@ -165,7 +166,7 @@ func (e *element) rest() *background {
 // vacated returns the element of a slot that is free now. The slot stays in the
 // lists that it is in.
 func (e *element) vacated() element {
-	return element{place: none, changed: e.changed, watched: e.watched, resized: e.resized, excess: e.excess}
+	return element{place: none, changed: e.changed, watched: e.watched, resized: e.resized, excess: e.excess, spent: e.spent}
 }
 
 // weigh notes whether an element is above its limits, or an operation that is
@@ -201,7 +202,6 @@ type poolState struct {
 	running, operations       int
 	waiting                   []int32 // operations kept from running by this pool's limit
 	watched                   uint64  // the last update that watched its limits
-	spent                     bool    // it is in Tree.spent
 
 	background
 }

@@ -170,6 +170,7 @@ type Agent struct {
 	launches  chan struct{} // bounds how many proxies are being started
 	uploads   chan struct{} // bounds how many jobs send large output
 	health    health
+	disk      diskWork
 	gpus      gpuState
 	checks    checkState
 	streams   int // live connections to jobs

@@ -83,7 +83,7 @@ func keepsArtifacts(rules *jobproxy.Artifacts, r *jobproxy.Result) bool {
 		return false
 	case r.Outcome == jobproxy.Aborted:
 		// There is no next attempt when the operation ends, and the scheduler has forgotten the job.
-		return rules.OfAborted && r.AbortReason != jobproxy.GPUCheckFailed && !strings.HasPrefix(r.AbortReason, "operation_")
+		return rules.OfAborted && r.AbortReason != jobproxy.GPUCheckFailed && r.AbortReason != reasonDiskOverdraft && !strings.HasPrefix(r.AbortReason, "operation_")
 	}
 	return !rules.OnlyCompleted || r.Outcome == jobproxy.Completed
 }

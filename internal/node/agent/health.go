@@ -21,6 +21,9 @@ type DiskRules struct {
 	// Below Full it accepts no jobs.
 	FullRatio float64
 	FullSize  int64
+	// Below Critical it ends jobs that take more than they asked for.
+	CriticalRatio float64
+	CriticalSize  int64
 	// WatchJobs fails jobs whose files take more than they asked for, or more than JobSize if they asked for nothing.
 	WatchJobs bool
 	JobSize   int64 // zero is no limit
@@ -28,7 +31,7 @@ type DiskRules struct {
 
 // DefaultDiskRules returns the defaults of the reference.
 func DefaultDiskRules() DiskRules {
-	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30, WatchJobs: true, JobSize: 10 << 30}
+	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30, CriticalRatio: 0.01, CriticalSize: 512 << 20, WatchJobs: true, JobSize: 10 << 30}
 }
 
 // diskState is how much room a file system has.
@@ -38,6 +41,7 @@ const (
 	diskFine diskState = iota
 	diskLow
 	diskFull
+	diskCritical
 )
 
 // disk is what statfs returns.
@@ -63,6 +67,8 @@ func (r *DiskRules) state(d disk, before diskState) diskState {
 	switch {
 	case d.size == 0: // the file system does not report its size
 		return diskFine
+	case below(diskCritical, r.CriticalRatio, r.CriticalSize):
+		return diskCritical
 	case below(diskFull, r.FullRatio, r.FullSize):
 		return diskFull
 	case below(diskLow, r.LowRatio, r.LowSize):
@@ -79,7 +85,7 @@ type health struct {
 }
 
 // refuses reports whether the node starts no jobs.
-func (h *health) refuses() bool { return h.disk == diskFull || h.broken != nil }
+func (h *health) refuses() bool { return h.disk >= diskFull || h.broken != nil }
 
 // String explains why the node is unhealthy; it is empty for a healthy node. Amounts are rounded, so that the text
 // changes rarely.
@@ -88,6 +94,8 @@ func (h *health) String() string {
 	switch {
 	case h.broken != nil:
 		return "disk_broken: the node cannot write its state and takes no jobs: " + h.broken.Error()
+	case h.disk == diskCritical:
+		return "disk_full: the node takes no jobs and ends those that take more disk space than they asked for: " + room
 	case h.disk == diskFull:
 		return "disk_full: the node takes no jobs: " + room
 	case h.disk == diskLow:
@@ -135,6 +143,7 @@ func (a *Agent) checkHealth() {
 // judge applies the result of a disk probe. A node that became unhealthy reports it and ends its waiting jobs.
 func (a *Agent) judge(space disk, broken error) {
 	before := a.health
+	defer a.tendDisk()
 	a.health = health{disk: a.Rules.Disk.state(space, before.disk), space: space, broken: broken}
 	switch {
 	case before.disk == a.health.disk && (before.broken == nil) == (broken == nil):

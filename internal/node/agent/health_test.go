@@ -35,7 +35,12 @@ func TestStatesOfADisk(t *testing.T) {
 		{"and is low above that", disk{size: 1000 * gib, free: 37 * gib, files: 100, freeFiles: 50}, diskFull, diskLow},
 		{"2 GiB are full even if they are 4 %", disk{size: 50 * gib, free: 2*gib - 1}, diskFine, diskFull},
 		{"a small disk is judged by its size", disk{size: 4 * gib, free: 1 * gib}, diskFine, diskFine},
-		{"no files left", disk{size: 1000 * gib, free: 500 * gib, files: 100, freeFiles: 2}, diskFine, diskFull},
+		{"below 1 %", disk{size: 1000 * gib, free: 9 * gib, files: 100, freeFiles: 50}, diskFull, diskCritical},
+		{"critical stays critical up to a fifth more", disk{size: 1000 * gib, free: 11 * gib, files: 100, freeFiles: 50}, diskCritical, diskCritical},
+		{"and is full above that", disk{size: 1000 * gib, free: 13 * gib, files: 100, freeFiles: 50}, diskCritical, diskFull},
+		{"512 MiB are critical even if they are 2 %", disk{size: 25 * gib, free: gib/2 - 1}, diskFine, diskCritical},
+		{"no files left", disk{size: 1000 * gib, free: 500 * gib, files: 100, freeFiles: 0}, diskFine, diskCritical},
+		{"hardly any files left", disk{size: 1000 * gib, free: 500 * gib, files: 100, freeFiles: 2}, diskFine, diskFull},
 		{"few files left", disk{size: 1000 * gib, free: 500 * gib, files: 100, freeFiles: 9}, diskFine, diskLow},
 		{"a file system without a limit of files", disk{size: 1000 * gib, free: 500 * gib}, diskFine, diskFine},
 		{"a file system that does not tell", disk{}, diskFine, diskFine},
@@ -68,6 +73,20 @@ func mounted(t *testing.T, size int) string {
 func look(a *Agent) {
 	space, err := probe(a.Options.Directory)
 	a.judge(space, err)
+	a.settle()
+}
+
+// settle waits for what the agent does outside its loop, and does what that asks the loop for.
+func (a *Agent) settle() {
+	a.workers.Wait()
+	for {
+		select {
+		case event := <-a.events:
+			event()
+		default:
+			return
+		}
+	}
 }
 
 // newUnwellNode returns an agent with its own file system.
@@ -77,6 +96,7 @@ func newUnwellNode(t *testing.T) *Agent {
 	a.Options.Description = &nodev1.NodeDescription{Name: "n"}
 	a.Driver, _ = cgroup.NewProcessLimits("weir")
 	a.session = nodeproto.NewNodeSession(a.Options.Description, 1, nil)
+	a.ctx, a.events, a.Log = t.Context(), make(chan func(), 8), slog.New(slog.DiscardHandler)
 	return a
 }
 

@@ -355,6 +355,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.processLimit(spec.GetCpuLimit())},
 		Memory:           a.memoryOf(identity, spec),
 	}
+	d.DiskRequest = spec.GetDiskSpaceLimit()
 	if a.Rules.Disk.WatchJobs {
 		d.Disk = jobproxy.Disk{Space: cmp.Or(spec.GetDiskSpaceLimit(), a.Rules.Disk.JobSize), Files: spec.GetInodeLimit()}
 	}

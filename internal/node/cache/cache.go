@@ -203,20 +203,11 @@ func (c *Cache) enter(key Key, size int64) (*entry, error) {
 
 // makeRoom removes contents that no job uses until a new one fits.
 func (c *Cache) makeRoom(size int64) error {
-	var idle []Key
-	free := c.limit - c.size
-	for key, e := range c.entries {
-		if e.holders == 0 {
-			idle = append(idle, key)
-			free += e.size
-		}
-	}
+	idle, reclaimable := c.idle()
+	free := c.limit - c.size + reclaimable
 	if size > free {
 		return fmt.Errorf("%w for %d bytes: jobs use %d of its %d", ErrNoRoom, size, c.limit-free, c.limit)
 	}
-	slices.SortFunc(idle, func(a, b Key) int {
-		return cmp.Or(c.entries[a].used.Compare(c.entries[b].used), strings.Compare(c.path(a), c.path(b)))
-	})
 	for _, key := range idle {
 		if c.size+size <= c.limit {
 			break
@@ -228,6 +219,38 @@ func (c *Cache) makeRoom(size int64) error {
 		delete(c.entries, key)
 	}
 	return nil
+}
+
+// Shrink removes a fifth of the contents that no job uses, at least one, least recently used first, for a disk that runs full.
+func (c *Cache) Shrink() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	idle, size := c.idle()
+	for _, key := range idle {
+		if err := os.Remove(c.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return // the next attempt may succeed
+		}
+		removed := c.entries[key].size
+		c.size -= removed
+		delete(c.entries, key)
+		if size -= 5 * removed; size <= 0 {
+			return
+		}
+	}
+}
+
+// idle returns the contents that no job uses, least recently used first, and their size together.
+func (c *Cache) idle() (keys []Key, size int64) {
+	for key, e := range c.entries {
+		if e.holders == 0 {
+			keys = append(keys, key)
+			size += e.size
+		}
+	}
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(c.entries[a].used.Compare(c.entries[b].used), strings.Compare(c.path(a), c.path(b)))
+	})
+	return keys, size
 }
 
 // forget removes an entry whose content could not be provided, unless others wait for it.

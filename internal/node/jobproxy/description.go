@@ -64,6 +64,8 @@ type Description struct {
 
 	// Disk is what its files may take; they are measured every few seconds.
 	Disk Disk `json:"disk,omitzero"`
+	// DiskRequest is how much disk space it asked for; zero if it asked for none.
+	DiskRequest int64 `json:"disk_request,omitempty"`
 	// GPUs are those of the job. Unset: the node has none.
 	GPUs *GPUs `json:"gpus,omitempty"`
 	// GPUCheck is a program with arguments that must succeed before the command starts.

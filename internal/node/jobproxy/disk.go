@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,16 @@ func measureDisk(limit Disk, directories ...string) diskUsage {
 	}
 	w.usage.cost = time.Since(began)
 	return w.usage
+}
+
+// DiskUse returns what the files of a job in a directory take, and what it asked for.
+func DiskUse(dir string) (used, requested int64, err error) {
+	d, err := ReadDescription(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	usage := measureDisk(Disk{}, filepath.Join(dir, sandboxDir), filepath.Join(dir, temporaryDir), filepath.Join(dir, changesDir))
+	return usage.Space, d.DiskRequest, nil
 }
 
 // diskWalk is a walk through the files of a job.

@@ -88,7 +88,7 @@ func NewHandler(service Service, auth Authenticator, intake Intake) (path string
 			}
 			return []connect.HandlerOption{connect.WithReadMaxBytes(most), connect.WithSendMaxBytes(most)}
 		}),
-		connect.WithCompressMinBytes(8<<10))
+		connect.WithCompressMinBytes(32<<10))
 	return path, authenticated(auth, metered(intake, handler))
 }
 

@@ -2,7 +2,9 @@ package nodeproto
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"connectrpc.com/connect"
 
@@ -41,7 +43,9 @@ func (c *Client) Stream(ctx context.Context, first *nodev1.NodeFrame) (NodeStrea
 	}
 	opened, err := c.pool.scheduler(address).Stream(headed)
 	if err == nil {
-		err = opened.Send(first)
+		if err = opened.Send(first); errors.Is(err, io.EOF) { // it was refused: the answer has the reason
+			_, err = opened.Receive()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scheduler %s: %w", address, FromConnect(err))

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// usageKeys are what reports about usage can be divided by; label:NAME is one for each label.
+var usageKeys = append(slices.Clone(server.UsageKeys), server.LabelPrefix)
+
+// divides reports whether the lines of a report can be divided by a key.
+func (k *reportKind) divides(by string) bool {
+	if label, found := strings.CutPrefix(by, server.LabelPrefix); found {
+		return label != "" && slices.Contains(k.by, server.LabelPrefix)
+	}
+	return slices.Contains(k.by, by)
+}
+
+// usageLines makes a table of accounts: its keys, and then what put adds for each line.
+func (c *call) usageLines(q *reportRequest, put func(t *reportTable, line *server.UsageLine)) (yson.Node, error) {
+	if len(q.by) == 0 {
+		q.by = []string{"pool", "user"}
+	}
+	report, err := c.Server.Usage(c.Context, q.ReportQuery, q.by, func(p ledger.Pool) bool {
+		return (q.pool == "" || q.pool == p.Name) && c.mayReadPool(p.Tree, p.Name) == nil
+	})
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if err := c.checkReported(q, len(report.Lines)); err != nil {
+		return yson.Node{}, err
+	}
+	var table reportTable
+	add := func(line *server.UsageLine, shown bool) {
+		for i, key := range q.by {
+			table.put(key, yson.String(line.Keys[i]))
+		}
+		put(&table, line)
+		table.end(shown)
+	}
+	add(&server.UsageLine{Keys: make([]string, len(q.by))}, false)
+	for i := range report.Lines {
+		add(&report.Lines[i], true)
+	}
+	return reportNode(q, report.From, report.To, table.entries()...), nil
+}
+
+func (c *call) reportUsage(q *reportRequest) (yson.Node, error) {
+	return c.usageLines(q, func(t *reportTable, line *server.UsageLine) {
+		jobs := int64(0)
+		for _, count := range line.Jobs {
+			jobs += count
+		}
+		t.put("jobs", yson.Int64(jobs))
+		t.amounts("held", &line.Held)
+		t.amounts("guarantee", &line.Guaranteed)
+		surplus := line.Held
+		for k := range surplus {
+			surplus[k].Subtract(line.Guaranteed[k])
+		}
+		t.amounts("surplus", &surplus)
+		for outcome := range ledger.OutcomeCount {
+			t.put(outcome.String()+"_jobs", yson.Int64(line.Jobs[outcome]))
+			t.amounts(outcome.String(), &line.Ended[outcome])
+		}
+		t.amounts("given", &line.Sizing.Given)
+		t.amounts("used", &line.Sizing.Used)
+		t.put("held_slot_s", amountNode(resource.UserSlots, line.Held[resource.UserSlots]))
+	})
+}
+
+func (c *call) reportSavings(q *reportRequest) (yson.Node, error) {
+	return c.usageLines(q, func(t *reportTable, line *server.UsageLine) {
+		s := &line.Sizing
+		jobs, ended := int64(0), ledger.AmountSums{}
+		for outcome, count := range line.Jobs {
+			jobs += count
+			for k := range ended {
+				ended[k].Add(line.Ended[outcome][k])
+			}
+		}
+		gib := func(sum ledger.Sum) float64 { return sum.Seconds() / (1 << 30) }
+		cores := func(sum ledger.Sum) float64 { return sum.Seconds() / float64(resource.CPU.Scale()) }
+		limit, reserved := gib(s.Limit), gib(s.Given[resource.Memory])
+		t.put("jobs", yson.Int64(jobs))
+		t.put("measured_jobs", yson.Int64(s.Measured))
+		t.put("memory_limit_gib_s", yson.Double(limit))
+		t.put("memory_reserved_gib_s", yson.Double(reserved))
+		t.put("memory_peak_gib_s", yson.Double(gib(s.Peak)))
+		t.put("memory_used_gib_s", yson.Double(gib(s.Used[resource.Memory])))
+		t.put("memory_saved_gib_s", yson.Double(limit-reserved))
+		t.put("memory_slack_gib_s", yson.Double(max(reserved-gib(s.Peak), 0)))
+		t.put("overdrafts", yson.Int64(s.Overdrafts))
+		t.put("overdraft_lost_gib_s", yson.Double(gib(s.OverdraftLost[resource.Memory])))
+		t.put("overdraft_lost_core_s", yson.Double(cores(s.OverdraftLost[resource.CPU])))
+		t.put("memory_net_gib_s", yson.Double(limit-reserved-gib(s.OverdraftLost[resource.Memory])))
+		t.put("cpu_requested_core_s", yson.Double(cores(s.Given[resource.CPU])))
+		t.put("cpu_held_core_s", yson.Double(cores(ended[resource.CPU])))
+		t.put("cpu_used_core_s", yson.Double(cores(s.Used[resource.CPU])))
+		t.put("cpu_reclaimed_core_s", yson.Double(max(cores(s.Given[resource.CPU])-cores(ended[resource.CPU]), 0)))
+	})
+}
+
+func (c *call) reportWaits(q *reportRequest) (yson.Node, error) {
+	return c.usageLines(q, func(t *reportTable, line *server.UsageLine) {
+		t.put("operations", yson.Int64(line.Started))
+		mean := yson.Entity()
+		if line.Started > 0 {
+			mean = yson.Double(float64(line.Waited) / 1e6 / float64(line.Started))
+		}
+		t.put("mean_wait_s", mean)
+		t.put("total_wait_s", yson.Double(float64(line.Waited)/1e6))
+	})
+}
