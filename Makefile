@@ -56,7 +56,7 @@ REAL := github.com/weirhq/weir/test/cluster
 JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
 FAULTS := github.com/weirhq/weir/test/faults
-CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|threemachines|web)$$'))
+CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 # ONLY lists the packages to test, by import path; if it is empty, all are tested.
@@ -147,6 +147,10 @@ long: ## property tests with many cases and a new seed each time (CHECKS=100000 
 faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
 	$(WITH_WEIR) go test -p 1 -v -count=1 -timeout 6h ./test/cluster ./test/faults ./test/threemachines
 	$(WITH_WEIR) WEIR_TEST_PROXIES=1 go test $(AGAIN) ./test/cluster
+
+.PHONY: kube
+kube: ## jobs as pods against a real API server and etcd, which are built once (about ten minutes of CPU time), with faults
+	WEIR_CONTROLPLANE=build go test $(AGAIN) ./test/kube
 
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there

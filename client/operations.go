@@ -47,7 +47,9 @@ type Operation struct {
 	// Result is the outcome, with code 0 if the operation completed; nil until it ends.
 	// Err interprets it.
 	Result *Error `yson:"result/error"`
-	Raw    Value  `yson:"."`
+	// Forecast is when it starts and finishes; nil unless the attribute was requested and there is one.
+	Forecast *Forecast `yson:"forecast"`
+	Raw      Value     `yson:"."`
 }
 
 // Err returns why the operation failed or was aborted. It is nil if the operation

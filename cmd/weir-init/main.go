@@ -1,7 +1,7 @@
 // Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not. With --pod it
 // is the first process of a pod:
 //
-//	weir-init --pod [--result FILE] [--] COMMAND [ARGUMENT...]
+//	weir-init --pod [--result FILE] [--interruption-signal NAME] [--] COMMAND [ARGUMENT...]
 package main
 
 import (

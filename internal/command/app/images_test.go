@@ -1,11 +1,14 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +163,56 @@ func TestAJobRunsTheImageThatItsTagMeantWhenTheOperationStarted(t *testing.T) {
 		images := c.node().Images
 		return len(images) == 1 && images[0].Digest == digest && images[0].Jobs == 0 && images[0].Size > 0
 	})
+}
+
+// writeFile puts a file into the tree.
+func (c *cluster) writeFile(path string, content []byte) {
+	c.t.Helper()
+	if _, err := c.caller().Create(c.t.Context(), "file", path, nil, client.WriteOptions{Recursive: true, IgnoreExisting: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, "http://"+c.scheduler.Address+"/api/v4/write_file?path="+url.QueryEscape(path), bytes.NewReader(content))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		c.t.Fatalf("write_file: %s: %s", response.Status, text)
+	}
+}
+
+// The files change after the operation has started and before its job does.
+func TestAJobRunsInTheLayersThatTheTreeHadWhenTheOperationStarted(t *testing.T) {
+	needRoot(t)
+	c := newScheduler(t, withImages("registry.example", ""))
+	c.writeFile("//home/base", fakeimage.Base(t))
+	c.writeFile("//home/top", fakeimage.Layer(t, fakeimage.Entry{Name: "says", Content: "old\n", Mode: 0o644}))
+	in := func(layers ...string) map[string]any {
+		return map[string]any{"pool": "a", "max_failed_job_count": 1, "tasks": map[string]any{
+			"t": map[string]any{"job_count": 1, "command": "cat /says /etc/release >&2", "layer_paths": layers, "memory_limit": 256 << 20},
+		}}
+	}
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, in("//home/top", "//home/base"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.writeFile("//home/other", []byte("no archive, and too short for one"))
+	c.writeFile("//home/top", fakeimage.Layer(t, fakeimage.Entry{Name: "says", Content: "new\n", Mode: 0o644}))
+	c.startNode(2, 2)
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || len(jobs) != 1 || c.stderr(jobs[0]) != "old\nfake\n" {
+		t.Fatalf("%s with %d jobs: %s", row.State, len(jobs), row.Result)
+	}
+	if row, jobs = c.runs(in("//home/other", "//home/base")); row.State != "failed" || len(jobs) != 1 || !strings.Contains(string(jobs[0].Error), "no tar archive") {
+		t.Errorf("a layer that is no archive: %s, %s", row.State, row.Result)
+	}
+	if _, err := c.caller().StartOperation(t.Context(), client.Vanilla, in("//home/missing")); err == nil || !strings.Contains(err.Error(), "layer //home/missing cannot be used") {
+		t.Errorf("a layer that is not there: %v", err)
+	}
 }
 
 func TestAnImageInAFileOfTheNodeNeedsNoRegistry(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
@@ -50,6 +51,7 @@ type Scheduler struct {
 	begin    func() error // called when it leads for the first time
 	reload   *reloader
 	notifier *notify.Notifier
+	kube     *kube.Driver // nil without Kubernetes
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }
@@ -112,6 +114,9 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
 	s.notifier = notify.New(targets, rulesOfNotifications(&c.Notifications), db, s.Server, log)
+	if s.kube, err = s.openKubernetes(c); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s.http = gate.NewServer(s.handler(c, registries), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
 }
@@ -192,6 +197,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			s.log.Error("scheduler", "error", err)
 		}
 	})
+	if s.kube != nil {
+		workers.Go(func() {
+			if err := s.kube.Run(leading); err != nil {
+				s.log.Error("kubernetes", "error", err)
+			}
+		})
+	}
 	served := make(chan error, 2)
 	secure := s.http.TLSConfig != nil // serving sets it
 	if s.local != nil {

@@ -37,6 +37,10 @@ var opened = map[string]bool{
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
+	"scheduler/kubernetes/enabled": true, "scheduler/kubernetes/kubeconfig": true, "scheduler/kubernetes/context": true,
+	"scheduler/kubernetes/namespace": true, "scheduler/kubernetes/service_account": true, "scheduler/kubernetes/default_image": true,
+	"scheduler/kubernetes/init_image": true, "scheduler/kubernetes/tag_labels": true, "scheduler/kubernetes/gpu_resources": true,
+	"scheduler/kubernetes/tolerated_taints": true, "scheduler/kubernetes/reserve": true, "scheduler/kubernetes/max_writes_per_second": true, // see kubernetes_test.go
 	"node/shells": true, // see test/cluster
 	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }

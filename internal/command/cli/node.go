@@ -9,6 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/node/programs"
 )
 
 func newNodeCommand() *cobra.Command {
@@ -70,6 +72,14 @@ func newInitCommand() *cobra.Command {
 			}
 			return nil
 		},
+	}
+}
+
+// newCopyInitCommand writes the first process of a pod to a file. Pods of jobs call it, people do not.
+func newCopyInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: picture.CopyCommand + " FILE", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, arguments []string) error { return programs.CopyInit(arguments[0]) },
 	}
 }
 

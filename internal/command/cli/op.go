@@ -118,7 +118,7 @@ func shortDuration(d time.Duration) string {
 
 func newOpListCommand(r *remote) *cobra.Command {
 	var filter client.OperationFilter
-	var quiet bool
+	var quiet, eta bool
 	var before string
 	var since time.Duration
 	var again redraw
@@ -132,6 +132,7 @@ func newOpListCommand(r *remote) *cobra.Command {
   weir op list --state running --pool research
   weir op list --user root --limit 5 -o json
   weir op list --since 1h
+  weir op list --state running --eta
 
   # Refresh every two seconds until Ctrl-C
   weir op list --state running --watch &`,
@@ -152,7 +153,7 @@ func newOpListCommand(r *remote) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.opts.print(w, page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet) })
+				return s.opts.print(w, page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet, eta) })
 			})
 		}),
 	}
@@ -165,6 +166,7 @@ func newOpListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&before, "before", "", "only operations that started before this time, such as 2026-01-31T12:00:00Z")
 	cmd.Flags().DurationVar(&since, "since", 0, "only operations that started in the last 30m, or another duration")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
+	cmd.Flags().BoolVar(&eta, "eta", false, "show when operations start and finish; see weir forecast")
 	again.addTo(cmd)
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "tree", r.completeTrees())
@@ -172,11 +174,15 @@ func newOpListCommand(r *remote) *cobra.Command {
 	return cmd
 }
 
-func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet bool) error {
+func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet, eta bool) error {
 	paint, now := painter(w), time.Now()
 	t := newTable(w)
 	if !quiet {
-		t.row("ID", "STATE", "POOL", "USER", "STARTED", "TIME", "RUNNING", "DONE", "TITLE")
+		heads := []string{"ID", "STATE", "POOL", "USER", "STARTED", "TIME", "RUNNING", "DONE", "TITLE"}
+		if eta {
+			heads = append(heads, "ETA")
+		}
+		t.row(heads...)
 		t.alignRight(5, 6, 7)
 		t.fit(widthOf(w), 8, 2, 3)
 	}
@@ -194,8 +200,12 @@ func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet
 		if end.IsZero() {
 			end = now
 		}
-		t.row(o.ID, stateStyle(paint, state), placesOf(o.Places), o.User, clockText(now, o.Started), shortDuration(end.Sub(o.Started)), fmt.Sprint(o.Jobs.Running),
-			fmt.Sprintf("%d/%d", o.Jobs.Completed, o.Jobs.Total), title)
+		cells := []string{o.ID, stateStyle(paint, state), placesOf(o.Places), o.User, clockText(now, o.Started), shortDuration(end.Sub(o.Started)), fmt.Sprint(o.Jobs.Running),
+			fmt.Sprintf("%d/%d", o.Jobs.Completed, o.Jobs.Total), title}
+		if eta {
+			cells = append(cells, etaOf(now, &o))
+		}
+		t.row(cells...)
 	}
 	if err := t.flush(); err != nil {
 		return err

@@ -22,13 +22,14 @@ func newReportCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report about the past",
-		Long:  `Report about the past: whether pools got what they were promised, and why they did not; who preempted whom; who used what.`,
+		Long:  `Report about the past: whether pools got what they were promised, and why they did not; who preempted whom; who used what; how well forecasts held.`,
 		Example: `  weir report guarantees
   weir report usage --month 2026-10 --by pool,user -o csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts), newReportUsageCommand(opts), newReportSavingsCommand(opts), newReportWaitsCommand(opts))
+	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts), newReportUsageCommand(opts), newReportSavingsCommand(opts), newReportWaitsCommand(opts),
+		newReportForecastsCommand(opts))
 	return cmd
 }
 

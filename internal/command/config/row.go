@@ -11,10 +11,11 @@ type opt[F any] = document.Optional[F]
 
 // marks are the properties of a setting beyond its value.
 type marks struct {
-	runtime bool // it may change while the process runs
-	secret  bool // it is never printed
-	common  bool // its flag is shown by --help
-	noFlag  bool // it has no flag
+	runtime bool   // it may change while the process runs
+	secret  bool   // it is never printed
+	common  bool   // its flag is shown by --help
+	noFlag  bool   // it has no flag
+	flag    string // the name of its flag, if it is not made from the path
 }
 
 // row is one setting of a section: an option and its marks, or a nested section.
@@ -51,6 +52,12 @@ func (r row[T]) common() row[T] {
 // because everybody on a machine can read command lines.
 func (r row[T]) secret() row[T] {
 	r.marks.secret = true
+	return r
+}
+
+// flag names the flag.
+func (r row[T]) flag(name string) row[T] {
+	r.marks.flag = name
 	return r
 }
 
@@ -162,6 +169,9 @@ func (s Setting) Flag() string {
 	_, inner, _ := strings.Cut(s.Path, "/")
 	if s.marks.noFlag || s.Info.NotSupported != "" {
 		return ""
+	}
+	if s.marks.flag != "" {
+		return s.marks.flag
 	}
 	return strings.NewReplacer("/", "-", "_", "-").Replace(inner)
 }

@@ -35,6 +35,8 @@ type Scheduler struct {
 	Files      Files
 	Images     Images
 
+	Kubernetes Kubernetes
+
 	Periods    Periods
 	Nodes      NodeRules
 	Operations OperationRules
@@ -308,6 +310,7 @@ var schedulerGroup = newGroup(
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
 		part("images", "Where container images may come from. The scheduler resolves tags when operations start.", func(c *Scheduler) *Images { return &c.Images }, imagesGroup),
 		part("notifications", "Who is told outside the cluster what happens in it.", func(c *Scheduler) *Notifications { return &c.Notifications }, notifications),
+		part("kubernetes", "Jobs as pods of a Kubernetes cluster.", func(c *Scheduler) *Kubernetes { return &c.Kubernetes }, kubernetesGroup),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	[]row[Scheduler]{

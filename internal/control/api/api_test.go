@@ -42,6 +42,7 @@ func quickSettings() server.Settings {
 	s := server.DefaultSettings()
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
 	s.AnalysisCPU, s.QuestionsPerMinute = 64, 1_000_000
+	s.ForecastCPU = 0 // only the test of forecasts makes some
 	// On a busy machine, renewing the lease or committing may take long.
 	s.StandbyPoll, s.LeaseTTL, s.StallPatience = 20*time.Millisecond, time.Minute, time.Hour
 	return s

@@ -50,8 +50,10 @@ var samples = map[string]struct{ parameters, data string }{
 	"list_operations":             {parameters: `{}`},
 	"list_operation_events":       {parameters: `{operation_id="OPERATION"}`},
 	"explain_operation":           {parameters: `{operation_id="OPERATION"}`},
+	"forecast_operation":          {parameters: `{operation_id="OPERATION"}`},
 	"advise_operation":            {parameters: `{operation_id="OPERATION"}`},
 	"explain_pool":                {parameters: `{pool="p"}`},
+	"forecast_pool":               {parameters: `{pool="p"}`},
 	"explain_cluster":             {},
 	"explain_job":                 {parameters: `{job_id="JOB"}`},
 

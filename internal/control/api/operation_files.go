@@ -57,8 +57,45 @@ func (x *fixedFiles) fix(spec *operation.Spec) error {
 		if len(files) > 0 {
 			task.Value.FilePaths = files
 		}
+		if err := x.fixLayers(task.Name, &task.Value); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// fixLayers replaces the files that are the root of a task's jobs by the names of their contents.
+func (x *fixedFiles) fixLayers(name string, task *operation.Task) error {
+	layers := make([]document.Value, len(task.LayerPaths))
+	for i, entry := range task.LayerPaths {
+		f, ok := operation.ReadFile(entry)
+		if !ok { // it was valid when the specification was read
+			return wire.Errorf(wire.CodeGeneric, "Task %s: layer_paths/%d is no file", name, i)
+		}
+		path := f.Name
+		if f.TreePath != "" {
+			path = f.TreePath
+		}
+		if err := x.fixLayer(&f); err != nil {
+			return wire.Errorf(wire.CodeGeneric, "Task %s: layer %s cannot be used", name, path).Because(err)
+		}
+		layers[i] = f.Inline()
+	}
+	if len(layers) > 0 {
+		task.LayerPaths = layers
+	}
+	return nil
+}
+
+// fixLayer gives a layer the name of its content, which is in the blob storage however small it is.
+func (x *fixedFiles) fixLayer(f *operation.File) error {
+	if f.TreePath == "" {
+		return x.useUpload(f)
+	}
+	if err := x.readTreeFile(f); err != nil || !f.Sum.IsZero() {
+		return err
+	}
+	return x.store(f)
 }
 
 // fixFile gives a file its content, or the name of its content.
@@ -76,7 +113,12 @@ func (x *fixedFiles) fixFile(f *operation.File) error {
 		x.inline += size
 		return nil
 	}
-	content, err := x.Server.PutContent(x.Context, x.Who.User, bytes.NewReader(f.Content), size, checksum.Sum{})
+	return x.store(f)
+}
+
+// store puts the content of a file into the blob storage.
+func (x *fixedFiles) store(f *operation.File) error {
+	content, err := x.Server.PutContent(x.Context, x.Who.User, bytes.NewReader(f.Content), int64(len(f.Content)), checksum.Sum{})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ var poolCommands = []command{
 	{
 		name: "get_report", about: "reports about the past: which guarantees were kept and why others were not, who preempted whom, who used what; amounts are in units × seconds", needs: readReport,
 		parameters: []parameter{
-			{"report", aString, required, "the report: guarantees, preemptions, usage, savings or waits"},
+			{"report", aString, required, "the report: guarantees, preemptions, usage, savings, waits or forecasts"},
 			thePoolTree,
 			{"pool", aString, "", "one pool; all by default"},
 			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},

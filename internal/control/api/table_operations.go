@@ -98,6 +98,15 @@ var operationCommands = []command{
 		run: adviseOperation,
 	},
 	{
+		name: "forecast_operation", about: "says when an operation starts and finishes, with intervals that hold in 90 % of all cases; waits a few seconds for the first forecast", needs: readOperation,
+		parameters: []parameter{operationID, operationAlias}, run: forecastOperation,
+	},
+	{
+		name: "forecast_pool", about: "says when the operations in and below a pool start and finish, and when the last of them does", needs: readAt(pathtree.PoolTreesPath),
+		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}},
+		run:        forecastPool,
+	},
+	{
 		name: "explain_pool", about: "explains what a pool demands and does not have, by first blocker", needs: readAt(pathtree.PoolTreesPath),
 		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}},
 		run:        explainPool,

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/sim/forecast"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -108,7 +109,7 @@ var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
 	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
-	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart,
+	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart, server.AlertKubernetes,
 }
 
 func (c *cluster) collectProcess(to sink) {
@@ -144,6 +145,18 @@ func (c *cluster) collectProcess(to sink) {
 	}
 	for _, kind := range alertKinds {
 		to.status(alertStatus, up[kind], string(kind))
+	}
+	to.value(forecastSeconds, s.ForecastTime().Seconds())
+	for _, t := range s.ForecastTallies() {
+		to.value(forecastSettled, float64(t.Settled), t.Tree, t.Target.String())
+		if t.Settled > 0 {
+			to.value(forecastCoverage, t.Coverage(), t.Tree, t.Target.String())
+		}
+		for m := range forecast.MethodCount {
+			if t.Scored[m] > 0 {
+				to.value(forecastLoss, t.Loss[m], t.Tree, t.Target.String(), m.String())
+			}
+		}
 	}
 	if c.notifier == nil {
 		return

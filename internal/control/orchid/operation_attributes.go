@@ -79,6 +79,7 @@ func operationAttributeTable() []operationAttribute {
 		constant("controller_features", yson.Map()),
 		value("waiting_for_pools", waitingFor),
 		{name: "has_failed_jobs", listed: true, of: hasFailedJobs},
+		{name: "forecast", listed: true, of: forecastOf},
 	}
 }
 

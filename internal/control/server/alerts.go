@@ -37,6 +37,7 @@ const (
 	AlertForecasts     AlertKind = "forecast_uncalibrated"
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"
+	AlertKubernetes    AlertKind = "kubernetes_unavailable"
 )
 
 // Alert is a condition that administrators should know about.

@@ -91,9 +91,15 @@ func (t *term) sizeFor(request *nodev1.FetchContentRequest, sum checksum.Sum) (i
 		return 0, err
 	}
 	if op := t.operations[job.Operation]; op != nil {
-		for _, file := range op.spec(int(job.Task)).GetFiles() {
+		spec := op.spec(int(job.Task))
+		for _, file := range spec.GetFiles() {
 			if bytes.Equal(file.GetSha256(), sum[:]) {
 				return file.GetSize(), nil
+			}
+		}
+		for _, layer := range spec.GetImage().GetLayers() {
+			if bytes.Equal(layer.GetSha256(), sum[:]) {
+				return layer.GetSize(), nil
 			}
 		}
 		if a := op.kept[work{job.Task, job.Cookie}]; a != nil && a.sum == sum {

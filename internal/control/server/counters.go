@@ -16,8 +16,7 @@ type counters struct {
 	adopted           atomic.Uint64
 	skipped           atomic.Uint64
 	glasses           atomic.Uint64 // forks of the core for analyses
-	ensembles         atomic.Uint64 // of forecasts
-	ensembleNanos     atomic.Uint64
+	ensembleNanos     atomic.Uint64 // of forecasts
 	heartbeats        atomic.Uint64
 	heartbeatNanos    atomic.Uint64
 	updates           atomic.Uint64

@@ -159,6 +159,9 @@ func (f *forecasts) peek() *ForecastBoard {
 // while this server does not lead.
 func (s *Server) ForecastTallies() []forecast.Tally { return s.forecasts.peek().Tallies }
 
+// ForecastTime returns how long ensembles have run since the start of the process.
+func (s *Server) ForecastTime() time.Duration { return time.Duration(s.counters.ensembleNanos.Load()) }
+
 // Forecast returns the forecast of an operation. If there is none yet, it waits for one for a while.
 // There is none for operations that have ended.
 func (s *Server) Forecast(ctx context.Context, id core.OperationID) (*ForecastBoard, *OperationForecast, error) {
@@ -436,7 +439,6 @@ func (f *forecaster) renew(ctx context.Context) error {
 	f.absorb()
 	f.rows = append(f.rows, f.desk.Publish(glass.AsOf, futures.List)...)
 	f.publish(glass.AsOf, futures)
-	s.counters.ensembles.Add(1)
 	s.counters.ensembleNanos.Add(uint64(took))
 	return nil
 }

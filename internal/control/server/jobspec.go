@@ -53,14 +53,34 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 	if name, given := t.DockerImage.Get(); given {
 		out.Image = &nodev1.JobImage{Name: name, Writable: t.WritableRootfs.Value()}
 	}
+	if len(t.LayerPaths) > 0 {
+		out.Image = &nodev1.JobImage{Writable: t.WritableRootfs.Value()}
+	}
+	for _, entry := range t.LayerPaths {
+		f, _ := operation.ReadFile(entry) // its content was fixed when the operation started
+		out.Image.Layers = append(out.Image.Layers, &nodev1.Content{Sha256: f.Sum[:], Size: f.Size})
+	}
 	if path, given := t.GPUCheck.Get(); given {
 		out.GpuCheck = &nodev1.GpuCheck{Path: path, Args: t.GPUCheckArgs}
+	}
+	if !t.Kubernetes.IsNull() {
+		out.Extra = kubernetesExtra(t.Kubernetes)
 	}
 	if code, given := t.RestartExitCode.Get(); given {
 		restart := int32(code)
 		out.RestartExitCode = &restart
 	}
 	return out
+}
+
+// kubernetesExtra passes the section of a task on to the driver. One that cannot be written, such as one with a number that
+// JSON does not have, becomes a text that the driver cannot read: it fails the job with it.
+func kubernetesExtra(section document.Value) []byte {
+	data, err := json.Marshal(map[string]any{"kubernetes": section})
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return data
 }
 
 func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {

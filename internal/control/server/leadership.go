@@ -70,6 +70,16 @@ func (s *Server) leaseLeft() time.Duration {
 // lease that is still valid. A server that cannot reach the store stops leading by itself.
 func (s *Server) Leading() bool { return s.term.Load() != nil && s.holdsLease() }
 
+// Term returns the epoch in which this server leads, zero if it has no term, and how long its lease is still confirmed; not
+// positive if it is not.
+func (s *Server) Term() (epoch uint64, left time.Duration) {
+	t := s.term.Load()
+	if t == nil {
+		return 0, 0
+	}
+	return t.epoch, s.leaseLeft()
+}
+
 // Standing returns why this server neither leads nor knows the leader. It is empty while
 // the server leads or knows the leader from the store.
 func (s *Server) Standing() string {

@@ -16,6 +16,8 @@ import (
 // document.
 const (
 	RuleBoundOrder document.Rule = "bound_order" // a lower bound above an upper one
+	// RuleTwoRoots is layer_paths beside docker_image, or with too many layers.
+	RuleTwoRoots document.Rule = "two_roots"
 	// RuleNothingToRestore is restore_artifacts where no attempt leaves files for the next one.
 	RuleNothingToRestore document.Rule = "nothing_to_restore"
 	RuleDiskTwice        document.Rule = "disk_twice"        // disk_request together with its older names
@@ -166,6 +168,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	checkDisk(r, e.Value, t)
 	checkNetwork(r, e.Value, t)
 	checkArtifacts(r, e.Value, t, spec)
+	checkLayers(r, e.Value, t)
 	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
 		refuseOption(r, taskTable, e.Value, "restart_completed_jobs", RuleGangRestart,
 			"jobs of a gang end together, so that single ones cannot be restarted")

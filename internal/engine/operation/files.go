@@ -2,6 +2,7 @@ package operation
 
 import (
 	"encoding/base64"
+	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
@@ -134,4 +135,24 @@ func (f *File) Inline() document.Value {
 func isFile(v document.Value) bool {
 	_, ok := ReadFile(v)
 	return ok
+}
+
+// isLayer reports whether an entry of layer_paths is a file of the tree, or the name of its content.
+func isLayer(v document.Value) bool {
+	f, ok := ReadFile(v)
+	return ok && (f.TreePath != "" || !f.Sum.IsZero())
+}
+
+// maxLayers is the most layers that a root is made of.
+const maxLayers = 60
+
+// checkLayers refuses a second root, and more layers than nodes can mount.
+func checkLayers(r *document.Reader, v document.Value, t *Task) {
+	switch {
+	case len(t.LayerPaths) == 0:
+	case t.DockerImage.IsSet():
+		refuseOption(r, taskTable, v, "layer_paths", RuleTwoRoots, "cannot be combined with docker_image: a job has one root")
+	case len(t.LayerPaths) > maxLayers:
+		refuseOption(r, taskTable, v, "layer_paths", RuleTwoRoots, fmt.Sprintf("has %d layers; a root is made of at most %d", len(t.LayerPaths), maxLayers))
+	}
 }

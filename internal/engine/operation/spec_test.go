@@ -119,7 +119,7 @@ job_proxy_memory_digest:
 func TestProvidedResultingAndUnrecognizedAreKeptApart(t *testing.T) {
 	const text = `weigth: 2
 tasks:
-  a: {job_count: 1, command: x, cpu-limit: 2, colour: red, layer_paths: [//base]}
+  a: {job_count: 1, command: x, cpu-limit: 2, colour: red, system_layer_path: //base}
   b: {job_count: 1, command: x}
 job-cpu-monitor: {check_period: 500, votes: 7}
 experiment_overrides: [x]
@@ -137,7 +137,7 @@ experiment_overrides: [x]
 		t.Errorf("unrecognized:\n%s\nwant\n%s", got, unrecognized)
 	}
 	result := yamlOf(t, s.Spec.Document(document.ForPrograms))
-	for _, part := range []string{"cpu_limit: 2\n", "check_period: 500\n", "layer_paths:", "experiment_overrides:"} {
+	for _, part := range []string{"cpu_limit: 2\n", "check_period: 500\n", "system_layer_path:", "experiment_overrides:"} {
 		if !strings.Contains(result, part) {
 			t.Errorf("the resulting specification lacks %q:\n%s", part, result)
 		}
@@ -149,7 +149,7 @@ experiment_overrides: [x]
 	}
 	const warnings = `spec.yaml:1:1: weigth: unknown option; it is kept but has no effect; did you mean "weight"?
 spec.yaml:3:47: tasks/a/colour: unknown option; it is kept but has no effect
-spec.yaml:3:60: tasks/a/layer_paths: not supported: images come from docker_image
+spec.yaml:3:60: tasks/a/system_layer_path: not supported: images come from docker_image
 spec.yaml:5:38: job-cpu-monitor/votes: unknown option; it is kept but has no effect
 spec.yaml:6:1: experiment_overrides: not supported: there are no experiments`
 	if diff := cmp.Diff(warnings, s.Warnings.Error()); diff != "" {

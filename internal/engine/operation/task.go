@@ -50,9 +50,12 @@ type Task struct {
 
 	// DockerImage is the name of the image that is the root of jobs. In an operation that has started it has a digest.
 	DockerImage    document.Optional[string]
+	LayerPaths     []document.Value
 	WritableRootfs document.Optional[bool]
 	GPUCheck       document.Optional[string]
 	GPUCheckArgs   []string
+	// Kubernetes is what the task says about its pods; null if nothing. Its driver reads it.
+	Kubernetes document.Value
 
 	SetContainerCPULimit     document.Optional[bool]
 	IncludeMemoryMappedFiles document.Optional[bool]
@@ -80,7 +83,7 @@ const (
 
 var unsupportedTaskOptions = []unsupported{
 	{reasonImages, []string{
-		"layer_paths", "system_layer_path", "enable_gpu_layers", "cuda_toolkit_version", "enable_porto", "enable_fuse", "gpu_check_layer_name",
+		"system_layer_path", "enable_gpu_layers", "cuda_toolkit_version", "enable_porto", "enable_fuse", "gpu_check_layer_name",
 	}},
 	{reasonTables, []string{
 		"output_paths", "output_streams", "format", "input_format", "output_format",
@@ -155,12 +158,16 @@ var taskOptions = concat(
 		document.Maybe("docker_image", "The container image that is the root of jobs: [REGISTRY/]IMAGE[:TAG][@DIGEST]. A name without a registry is an image that nodes have themselves. "+
 			"The tag is resolved once, when the operation starts. Unset: jobs see the programs of their node.",
 			func(c *Task) *opt[string] { return &c.DockerImage }, imageNames),
+		document.Plain("layer_paths", "Files of the tree that are the root of jobs instead of an image: tar archives, plain or packed with gzip or zstd, the uppermost first. Their contents are fixed when the operation starts.",
+			func(c *Task) *[]document.Value { return &c.LayerPaths }, document.ListOf(layerPath)),
 		document.Maybe("make_rootfs_writable", "Let jobs change files of their image, as far as permissions allow. The changes count as disk space and end with the job.",
 			func(c *Task) *opt[bool] { return &c.WritableRootfs }, switched.Default(false)),
 		document.Maybe("gpu_check_binary_path", "A program that runs before the command of a job with GPUs, with the same devices and files. If it fails, the job is aborted and starts on other GPUs.",
 			func(c *Task) *opt[string] { return &c.GPUCheck }, document.Words),
 		document.Plain("gpu_check_binary_args", "Arguments of gpu_check_binary_path.",
 			func(c *Task) *[]string { return &c.GPUCheckArgs }, document.ListOf(document.Texts)),
+		document.Plain("kubernetes", "What the pods of the task have beside what its other options say: service_account, image_pull_secrets, volumes, security_context, pod_security_context, runtime_class, labels, annotations, evictable. It has an effect only on nodes of a Kubernetes cluster.",
+			func(c *Task) *document.Value { return &c.Kubernetes }, document.Anything),
 		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
 			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),
 		document.Maybe("include_memory_mapped_files", "Count memory-mapped files as the job's memory.",

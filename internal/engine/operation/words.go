@@ -29,6 +29,7 @@ var (
 	memoryAmount   = amountType(resource.Memory)
 	someMemory     = document.AtLeast(memoryAmount, 1)
 	filePath       = document.Anything.That("the path of a file in the tree or on the nodes, or a map with file_name and content", document.RuleWrongType, isFile)
+	layerPath      = document.Anything.That("the path of a file in the tree", document.RuleWrongType, isLayer)
 	anyMap         = document.Anything.That("a map", document.RuleWrongType, func(v document.Value) bool { return v.Kind() == document.MapKind })
 	environment    = environmentType()
 	operationAlias = document.Texts.That("a string that starts with * and has more characters", document.RuleBadFormat,

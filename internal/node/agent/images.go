@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
+	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/imagename"
 )
 
@@ -54,6 +57,9 @@ func (a *Agent) describeImage(d *jobproxy.Description, wanted *nodev1.JobImage) 
 	if wanted == nil {
 		return nil
 	}
+	if len(wanted.GetLayers()) > 0 {
+		return a.describeLayers(d, wanted)
+	}
 	n, err := imagename.Parse(wanted.GetName())
 	if err == nil && n.Digest == "" {
 		err = fmt.Errorf("image %s: the scheduler gave no digest", n)
@@ -68,13 +74,51 @@ func (a *Agent) describeImage(d *jobproxy.Description, wanted *nodev1.JobImage) 
 	return nil
 }
 
+// describeLayers completes the description of a job whose root is made of files.
+func (a *Agent) describeLayers(d *jobproxy.Description, wanted *nodev1.JobImage) error {
+	const name = "of layer_paths"
+	if a.Images.Cache == nil {
+		return &image.Error{Reason: image.Unavailable, Image: name, Err: errors.New(a.Images.Missing)}
+	}
+	sums := make([]checksum.Sum, len(wanted.GetLayers()))
+	for i, l := range wanted.GetLayers() {
+		if copy(sums[i][:], l.GetSha256()) != len(sums[i]) || l.GetSize() < 0 {
+			return fmt.Errorf("%w: layer_paths/%d has no valid SHA-256 or size", jobproxy.ErrInvalid, i)
+		}
+	}
+	d.Image = &jobproxy.Image{Name: name, Digest: image.LayersDigest(sums), Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable()}
+	return nil
+}
+
+// prepareLayers makes the root of a job from files of the scheduler. They are fetched only if the node has not unpacked them yet.
+func (a *Agent) prepareLayers(ctx context.Context, j *job, id string) (*image.Image, error) {
+	files := make([]image.LayerFile, len(j.layers))
+	for i, l := range j.layers {
+		var sum checksum.Sum
+		copy(sum[:], l.GetSha256())
+		files[i] = image.LayerFile{Sum: sum, Open: func() (io.ReadCloser, error) {
+			content, err := a.fetchFile(ctx, j.number, cache.Key{Sum: sum}, l.GetSize())
+			if err != nil {
+				return nil, err
+			}
+			defer content.Release() // an open file stays readable
+			return os.Open(content.Path)
+		}}
+	}
+	return a.Images.Cache.PrepareLayers(ctx, files, id)
+}
+
 // prepareImage makes the image of a job ready and then goes on with its start. An order that arrives meanwhile ends the
 // job.
 func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
-	n, err := imagename.Parse(d.Image.Name)
-	if err != nil { // it was valid when the job was described
-		a.finish(j, cannotStart(j, err))
-		return
+	prepare := func(ctx context.Context) (*image.Image, error) { return a.prepareLayers(ctx, j, d.JobID) }
+	if len(j.layers) == 0 {
+		n, err := imagename.Parse(d.Image.Name)
+		if err != nil { // it was valid when the job was described
+			a.finish(j, cannotStart(j, err))
+			return
+		}
+		prepare = func(ctx context.Context) (*image.Image, error) { return a.Images.Cache.Prepare(ctx, n, d.JobID) }
 	}
 	limit := time.Duration(d.PrepareTimeLimit)
 	if limit == 0 {
@@ -85,7 +129,7 @@ func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 	a.work(func() {
 		defer cancel()
 		began := time.Now()
-		ready, err := a.Images.Cache.Prepare(ctx, n, d.JobID)
+		ready, err := prepare(ctx)
 		if err == nil {
 			err = a.addImage(d, ready)
 		}
@@ -95,7 +139,7 @@ func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 			case j.result != nil:
 				a.Images.Cache.Release(d.JobID)
 			case errors.Is(err, context.DeadlineExceeded):
-				a.finish(j, notStarted(j, reasonRootNotPrepared, fmt.Sprintf("image %s was not ready within %v", n, limit)))
+				a.finish(j, notStarted(j, reasonRootNotPrepared, fmt.Sprintf("image %s was not ready within %v", d.Image.Name, limit)))
 			case err != nil:
 				a.blameImage(err)
 				a.finish(j, cannotStart(j, err))

@@ -43,6 +43,8 @@ type job struct {
 	restore *nodev1.Content
 	// preparing ends the preparation of its image; nil if there is none.
 	preparing context.CancelFunc
+	// layers are the files that its root is made of; none if it has an image or the programs of the node.
+	layers []*nodev1.Content
 	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
 	files []*cache.Content
 	stop  func(jobproxy.Order)
@@ -196,7 +198,7 @@ func (a *Agent) remove(j *job) {
 
 // start launches the proxy of a job.
 func (a *Agent) start(s *nodeproto.Start) {
-	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources()), restore: s.Restore}
+	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources()), restore: s.Restore, layers: s.Spec.GetImage().GetLayers()}
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err == nil {

@@ -242,7 +242,8 @@ func (c *Cache) Prepare(ctx context.Context, n imagename.Name, job string) (*Ima
 		return nil, err
 	}
 	defer done()
-	img, err := c.use(ctx, n, job)
+	fetch := func() error { return c.fetch(ctx, n) }
+	img, err := c.use(n, job, fetch)
 	for attempt, pause := 1, c.Pause; err != nil && attempt < c.Attempts; attempt++ {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -257,7 +258,7 @@ func (c *Cache) Prepare(ctx context.Context, n imagename.Name, job string) (*Ima
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, c.MaxPause)
-		img, err = c.use(ctx, n, job)
+		img, err = c.use(n, job, fetch)
 	}
 	if err != nil {
 		return nil, wrap(n, err)
@@ -266,7 +267,7 @@ func (c *Cache) Prepare(ctx context.Context, n imagename.Name, job string) (*Ima
 }
 
 // use returns an image from the cache, and fetches what is missing.
-func (c *Cache) use(ctx context.Context, n imagename.Name, job string) (*Image, error) {
+func (c *Cache) use(n imagename.Name, job string, fetch func() error) (*Image, error) {
 	r := c.find(n.Digest)
 	if r != nil {
 		if img := c.hold(r, n, job); c.isSound(r) {
@@ -274,7 +275,7 @@ func (c *Cache) use(ctx context.Context, n imagename.Name, job string) (*Image, 
 		}
 		c.Release(job)
 	}
-	if err := c.fetch(ctx, n); err != nil {
+	if err := fetch(); err != nil {
 		return nil, err
 	}
 	img := c.hold(c.find(n.Digest), n, job)
@@ -415,10 +416,15 @@ func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
 	if n.Repository == "" {
 		r.Name = ""
 	}
-	defer c.unpin(found.layers)
-	c.pin(found.layers)
+	return c.add(ctx, r, found.layers)
+}
+
+// add fetches the layers of an image that the cache does not have, and notes that it has the image.
+func (c *Cache) add(ctx context.Context, r *record, layers []layer) error {
+	defer c.unpin(layers)
+	c.pin(layers)
 	left := c.Largest
-	for _, l := range found.layers {
+	for _, l := range layers {
 		size, entries, err := c.fetchLayer(ctx, l, left)
 		if err != nil {
 			return fmt.Errorf("layer %s: %w", l.diffID, err)
@@ -521,7 +527,16 @@ func (c *Cache) unpackLayer(ctx context.Context, l layer, left Limits) (r *layer
 	defer context.AfterFunc(ctx, func() { source.Close() })()
 	sum := sha256.New()
 	hashed := io.TeeReader(stream{source}, sum)
-	size, entries, err := unpack(hashed, files, left)
+	archive := io.Reader(hashed)
+	if l.isFile {
+		opened, err := decompress(hashed)
+		if err != nil {
+			return nil, readFault(err)
+		}
+		defer opened.Close()
+		archive = opened
+	}
+	size, entries, err := unpack(archive, files, left)
 	if err == nil {
 		err = drain(hashed, left.Size)
 	}

@@ -72,7 +72,8 @@ func fromIndex(index v1.ImageIndex) (v1.Image, error) {
 // layer is one layer of an image that has been found.
 type layer struct {
 	diffID string
-	open   func() (io.ReadCloser, error) // not compressed
+	open   func() (io.ReadCloser, error) // not compressed, unless it is a file
+	isFile bool                          // the id is that of the file, which may be compressed
 }
 
 // contents are what a node needs to know about an image before it fetches the layers.
@@ -113,7 +114,7 @@ func read(img v1.Image, hasManifest bool) (*contents, error) {
 		if !imagename.IsDigest(diffID) {
 			return nil, faultf(Invalid, "layer %d has no sha256 diff id", i)
 		}
-		c.layers = append(c.layers, layer{diffID, l.Uncompressed})
+		c.layers = append(c.layers, layer{diffID: diffID, open: l.Uncompressed})
 	}
 	if !hasManifest {
 		return c, nil

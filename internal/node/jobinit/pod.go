@@ -25,13 +25,13 @@ const (
 
 // Pod is an init that is the first process of a pod and has no privileges. The arguments are
 //
-//	[--result FILE] [--] COMMAND [ARGUMENT...]
+//	[--result FILE] [--interruption-signal NAME] [--] COMMAND [ARGUMENT...]
 //
 // It runs the command in a session of its own, passes its output on, forwards signals to it, and reaps whatever is left
-// to it. When the command ends, it ends what the command left behind, writes the outcome and statistics to the file, and
+// to it. The command gets the interruption signal instead of SIGTERM, by which Kubernetes ends pods. When the command ends, it ends what the command left behind, writes the outcome and statistics to the file, and
 // returns the command's exit code, or 128 and the number of the signal that ended it.
 func Pod(arguments []string) int {
-	result, command, err := readPodArguments(arguments)
+	result, interruption, command, err := readPodArguments(arguments)
 	if err != nil {
 		complain(err)
 		return podWrongCall
@@ -64,7 +64,7 @@ func Pod(arguments []string) int {
 		complain(step(program, err))
 		return podNotExecutable
 	}
-	go forward(signals, pid)
+	go forward(signals, pid, interruption)
 	var copies sync.WaitGroup
 	for i := range streams {
 		copies.Go(streams[i].copy)
@@ -88,25 +88,29 @@ func Pod(arguments []string) int {
 	return end.Status.ExitStatus()
 }
 
-func readPodArguments(arguments []string) (result string, command []string, err error) {
+func readPodArguments(arguments []string) (result string, interruption syscall.Signal, command []string, err error) {
+	const usage = "want [--result FILE] [--interruption-signal NAME] [--] COMMAND [ARGUMENT...]"
+	interruption = syscall.SIGTERM
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "--") {
-		switch flag := arguments[0]; {
-		case flag == "--":
+		flag := arguments[0]
+		if flag == "--" {
 			arguments = arguments[1:]
-			if len(arguments) == 0 {
-				return "", nil, errors.New("weir-init " + PodFlag + ": the command is missing")
-			}
-			return result, arguments, nil
-		case flag == "--result" && len(arguments) > 1:
-			result, arguments = arguments[1], arguments[2:]
-		default:
-			return "", nil, errors.New("weir-init " + PodFlag + ": unknown or incomplete flag " + flag + "; want [--result FILE] [--] COMMAND [ARGUMENT...]")
+			break
 		}
+		if flag != "--result" && flag != "--interruption-signal" || len(arguments) == 1 {
+			return "", 0, nil, errors.New("weir-init " + PodFlag + ": unknown or incomplete flag " + flag + "; " + usage)
+		}
+		if value := arguments[1]; flag == "--result" {
+			result = value
+		} else if interruption = unix.SignalNum("SIG" + strings.TrimPrefix(value, "SIG")); interruption == 0 {
+			return "", 0, nil, errors.New("weir-init " + PodFlag + ": " + value + " is no signal")
+		}
+		arguments = arguments[2:]
 	}
 	if len(arguments) == 0 {
-		return "", nil, errors.New("weir-init " + PodFlag + ": the command is missing")
+		return "", 0, nil, errors.New("weir-init " + PodFlag + ": the command is missing")
 	}
-	return result, arguments, nil
+	return result, interruption, arguments, nil
 }
 
 // findProgram finds a program as a shell does.
@@ -126,10 +130,12 @@ func findProgram(name, path string) (string, error) {
 	return "", errors.New(name + ": there is no such program in PATH")
 }
 
-// forward passes signals on to the command and its process group.
-func forward(signals <-chan os.Signal, pid int) {
+// forward passes signals on to the command and its process group, with the interruption signal instead of SIGTERM.
+func forward(signals <-chan os.Signal, pid int, interruption syscall.Signal) {
 	for s := range signals {
 		switch s {
+		case syscall.SIGTERM:
+			unix.Kill(-pid, interruption)
 		case syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPIPE: // they are for this process
 		default:
 			unix.Kill(-pid, s.(syscall.Signal))
@@ -195,12 +201,17 @@ func describePod(status syscall.WaitStatus, streams [2]podStream) []byte {
 	return append(text, "}\n"...)
 }
 
-// writeFile makes the file appear complete.
+// writeFile makes the file appear complete. A file that cannot be replaced, such as the termination message of a container,
+// is overwritten.
 func writeFile(name string, data []byte) error {
-	if err := os.WriteFile(name+".new", data, 0o644); err != nil {
-		return err
+	err := os.WriteFile(name+".new", data, 0o644)
+	if err == nil {
+		if err = os.Rename(name+".new", name); err == nil {
+			return nil
+		}
+		os.Remove(name + ".new")
 	}
-	return os.Rename(name+".new", name)
+	return os.WriteFile(name, data, 0o644)
 }
 
 func complain(err error) { os.Stderr.WriteString(err.Error() + "\n") }

@@ -61,6 +61,31 @@ func TestAPodPassesOnOutputAndCountsWhatItsCommandUsed(t *testing.T) {
 	}
 }
 
+func TestAPodSendsTheInterruptionSignalInsteadOfSIGTERM(t *testing.T) {
+	command := pod("--interruption-signal", "SIGUSR1", "--", "sh", "-c", `trap 'exit 9' USR1; trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done`)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 6)
+	if _, err := out.Read(line); err != nil || string(line) != "ready\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 9 {
+		t.Errorf("%v", err)
+	}
+	if err := pod("--interruption-signal", "SIGNONE", "true").Run(); !errors.As(err, &ended) || ended.ExitCode() != podWrongCall {
+		t.Errorf("a signal that does not exist: %v", err)
+	}
+}
+
 func TestAPodForwardsSignals(t *testing.T) {
 	command := pod("sh", "-c", `trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.01; done`)
 	out, err := command.StdoutPipe()

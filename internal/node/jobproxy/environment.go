@@ -27,19 +27,7 @@ func (p *proxy) environment() []string {
 	for _, v := range p.job.Environment {
 		variables[v.Name] = v.Value
 	}
-	for name, value := range map[string]string{
-		"JOB_ID": p.job.JobID, "OPERATION_ID": p.job.OperationID, "JOB_COOKIE": strconv.FormatInt(p.job.Cookie, 10),
-		"JOB_INDEX": strconv.FormatInt(p.job.Index, 10), "TASK_JOB_INDEX": strconv.FormatInt(p.job.TaskIndex, 10),
-		"TASK_NAME": p.job.TaskName, "POOL_TREE": p.job.Tree, "NODE_ADDRESS": p.job.Node, "SANDBOX_PATH": sandbox,
-		"CPU_LIMIT": strconv.FormatFloat(p.job.CPULimit, 'f', -1, 64), "MEMORY_LIMIT": strconv.FormatInt(p.job.Memory.Limit, 10),
-	} {
-		variables["YT_"+name], variables["WEIR_"+name] = value, value
-	}
-	variables["YT_START_ROW_INDEX"] = "0"
-	for i, v := range p.job.Tmpfs {
-		path := filepath.Join(sandbox, v.Path)
-		variables["WEIR_TMPFS_PATH_"+strconv.Itoa(i)] = path
-	}
+	maps.Copy(variables, p.job.Variables(sandbox))
 	var entries []string
 	for name, value := range variables {
 		entries = append(entries, name+"="+value)
@@ -47,6 +35,23 @@ func (p *proxy) environment() []string {
 	entries = append(entries, cgroup.Mark(p.driver, p.job.JobID))
 	slices.Sort(entries)
 	return entries
+}
+
+// Variables returns the variables that describe a job to its command, whose working directory is the sandbox.
+func (d *Description) Variables(sandbox string) map[string]string {
+	variables := map[string]string{"YT_START_ROW_INDEX": "0"}
+	for name, value := range map[string]string{
+		"JOB_ID": d.JobID, "OPERATION_ID": d.OperationID, "JOB_COOKIE": strconv.FormatInt(d.Cookie, 10),
+		"JOB_INDEX": strconv.FormatInt(d.Index, 10), "TASK_JOB_INDEX": strconv.FormatInt(d.TaskIndex, 10),
+		"TASK_NAME": d.TaskName, "POOL_TREE": d.Tree, "NODE_ADDRESS": d.Node, "SANDBOX_PATH": sandbox,
+		"CPU_LIMIT": strconv.FormatFloat(d.CPULimit, 'f', -1, 64), "MEMORY_LIMIT": strconv.FormatInt(d.Memory.Limit, 10),
+	} {
+		variables["YT_"+name], variables["WEIR_"+name] = value, value
+	}
+	for i, v := range d.Tmpfs {
+		variables["WEIR_TMPFS_PATH_"+strconv.Itoa(i)] = filepath.Join(sandbox, v.Path)
+	}
+	return variables
 }
 
 // directories are where the command finds its working directory and its TMPDIR.

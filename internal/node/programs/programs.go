@@ -35,6 +35,15 @@ func Install(directory string) (p Paths, err error) {
 	return p, nil
 }
 
+// CopyInit writes weir-init to a file. The error is ErrNone if this weir has none.
+func CopyInit(path string) error {
+	_, init := embedded()
+	if len(init) == 0 {
+		return ErrNone
+	}
+	return os.WriteFile(path, init, 0o755)
+}
+
 func install(directory, name string, program []byte) (path string, err error) {
 	sum := sha256.Sum256(program)
 	path = filepath.Join(directory, name+"-"+hex.EncodeToString(sum[:6]))

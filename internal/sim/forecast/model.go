@@ -134,9 +134,6 @@ func (m *Model) Enter(id core.OperationID, f Facts) {
 	m.live[id] = k
 }
 
-// Knows reports whether the model has been told about an operation.
-func (m *Model) Knows(id core.OperationID) bool { return m.live[id] != nil }
-
 // Leave forgets an operation that has ended. What its jobs taught stays.
 func (m *Model) Leave(id core.OperationID) {
 	k := m.live[id]

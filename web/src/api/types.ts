@@ -147,6 +147,24 @@ export interface TreeOptions {
   resource_limits?: Amounts;
 }
 
+/** ForecastTimes are an interval that holds in 90 % of all cases, and its median; null is more than a day ahead. */
+export interface ForecastTimes {
+  earliest: string | null;
+  median: string | null;
+  latest: string | null;
+  made: string;
+  method: string;
+  calibrated: boolean;
+  held: number;
+  settled: number;
+}
+
+/** Forecast is when an operation starts and finishes; start is null once it has started. */
+export interface Forecast {
+  start: ForecastTimes | null;
+  finish: ForecastTimes | null;
+}
+
 export interface OperationRow {
   id: string;
   state: string;
@@ -159,6 +177,7 @@ export interface OperationRow {
   brief_progress?: {jobs?: Counter};
   runtime_parameters?: {scheduling_options_per_pool_tree?: Record<string, TreeOptions>; annotations?: Record<string, unknown>};
   has_failed_jobs?: boolean;
+  forecast?: Forecast;
 }
 
 export interface OperationList {

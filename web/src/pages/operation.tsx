@@ -6,6 +6,7 @@ import {live, useCommand} from '../api/queries';
 import type {OperationDetails} from '../api/types';
 import {hasEnded, isOperationId, openingTab} from '../model/operation';
 import {Anchor} from '../parts/anchor';
+import {Eta} from '../parts/eta';
 import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
@@ -84,6 +85,7 @@ function Whole({operation}: {operation: OperationDetails}) {
           [t('Started'), <Moment key="start" at={operation.start_time} />],
           [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
           [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
+          ...(operation.forecast && !hasEnded(operation.state) ? [[t('Forecast'), <Eta key="eta" forecast={operation.forecast} whole />] as [string, ReactNode]] : []),
           ...(waiting > 0 && tab !== 'why' && !hasEnded(operation.state)
             ? [[t('Waiting'), <Anchor key="why" href={to.operation(id, 'why')}>{t('{n} {n|job waits|jobs wait}: why', {n: waiting})}</Anchor>] as [string, ReactNode]]
             : []),

@@ -2,9 +2,11 @@ import {type ReactNode, useMemo} from 'react';
 
 import type {Counter, OperationRow} from '../api/types';
 import {shortId} from '../model/format';
+import {next} from '../model/forecast';
 import {waits} from '../model/operation';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
+import {Eta} from '../parts/eta';
 import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
 import {Age, Moment, State} from '../parts/small';
@@ -39,7 +41,7 @@ export function JobsBar({jobs}: {jobs: Counter | undefined}) {
   );
 }
 
-function columnsOf({t}: Texts): Column<OperationRow>[] {
+function columnsOf({t}: Texts, forecasts: boolean): Column<OperationRow>[] {
   return [
     {
       key: 'title', title: t('Operation'), width: 250, grow: true, value: (row) => row.brief_spec.title ?? row.id,
@@ -95,6 +97,9 @@ function columnsOf({t}: Texts): Column<OperationRow>[] {
       value: (row) => (row.finish_time ? new Date(row.finish_time).getTime() : Date.now()) - new Date(row.start_time).getTime(),
       render: (row) => <Age since={row.start_time} until={row.finish_time} />,
     },
+    ...(forecasts
+      ? [{key: 'eta', title: t('ETA'), width: 168, value: (row: OperationRow) => next(row.forecast)?.times.median ?? undefined, render: (row: OperationRow) => <Eta forecast={row.forecast} />}]
+      : []),
   ];
 }
 
@@ -102,7 +107,8 @@ function columnsOf({t}: Texts): Column<OperationRow>[] {
 export function OperationsTable({rows, name, tall, tools}: {rows: OperationRow[]; name: string; tall?: boolean; tools?: ReactNode}) {
   const texts = useTexts();
   const {t} = texts;
-  const columns = useMemo(() => columnsOf(texts), [texts]);
+  const forecasts = rows.some((row) => row.forecast);
+  const columns = useMemo(() => columnsOf(texts, forecasts), [texts, forecasts]);
   const sorted = useSorted(rows, columns, 'sort');
   return (
     <>

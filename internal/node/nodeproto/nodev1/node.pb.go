@@ -3877,8 +3877,9 @@ func (x *JobSpec) GetPod() []byte {
 // JobImage is the container image that is the root of a job.
 type JobImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest; empty if there are layers
 	Writable      bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	Layers        []*Content             `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"` // archives that are the root instead of an image, the uppermost first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3925,6 +3926,13 @@ func (x *JobImage) GetWritable() bool {
 		return x.Writable
 	}
 	return false
+}
+
+func (x *JobImage) GetLayers() []*Content {
+	if x != nil {
+		return x.Layers
+	}
+	return nil
 }
 
 // GpuCheck is a command that runs before the command of a job with GPUs.
@@ -5919,10 +5927,11 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheck\x125\n" +
 	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifacts\x12\x10\n" +
 	"\x03pod\x18< \x01(\fR\x03podB\x14\n" +
-	"\x12_restart_exit_code\":\n" +
+	"\x12_restart_exit_code\"i\n" +
 	"\bJobImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
+	"\bwritable\x18\x02 \x01(\bR\bwritable\x12-\n" +
+	"\x06layers\x18\x03 \x03(\v2\x15.weir.node.v1.ContentR\x06layers\"2\n" +
 	"\bGpuCheck\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\"\xa5\x01\n" +
@@ -6252,31 +6261,32 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	42, // 58: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
 	43, // 59: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
 	44, // 60: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
-	4,  // 61: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	52, // 62: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	53, // 63: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	54, // 64: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 65: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	60, // 66: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
-	61, // 67: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
-	6,  // 68: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 69: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 70: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	49, // 71: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	51, // 72: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	56, // 73: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
-	58, // 74: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
-	11, // 75: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 76: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	50, // 77: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	55, // 78: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	57, // 79: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
-	59, // 80: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
-	75, // [75:81] is the sub-list for method output_type
-	69, // [69:75] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	32, // 61: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
+	4,  // 62: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	52, // 63: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	53, // 64: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	54, // 65: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 66: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	60, // 67: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	61, // 68: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 69: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 70: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 71: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	49, // 72: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	51, // 73: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	56, // 74: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	58, // 75: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 76: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 77: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	50, // 78: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	55, // 79: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	57, // 80: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	59, // 81: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	76, // [76:82] is the sub-list for method output_type
+	70, // [70:76] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }

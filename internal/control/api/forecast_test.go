@@ -1,0 +1,51 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/wire"
+)
+
+func TestForecastsSayWhenOperationsStartAndFinish(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "team")
+	settings := quickSettings()
+	settings.ForecastCPU = 1
+	c.Configure(settings)
+	c.set("//sys/pools/team/@resource_limits", "{cpu=0}")
+	id := c.start(job("team", "sleep", 1))
+	key := fmt.Sprintf("{operation_id=%q}", id)
+	c.eventually("there is a forecast", func() bool { return !dug(c.node("forecast_operation", key), "finish").IsEntity() })
+	f := c.node("forecast_operation", key)
+	calibrated, _ := dug(f, "start", "calibrated").Boolean()
+	if text(f, "pool") != "team" || text(f, "pool_tree") != "default" || calibrated || text(f, "start", "method") != "ensemble" {
+		t.Errorf("the forecast is %v", f)
+	}
+	if _, err := time.Parse(time.RFC3339, text(f, "start", "made")); err != nil {
+		t.Error(err)
+	}
+	// It cannot start within the horizon.
+	if !dug(f, "start", "earliest").IsEntity() || !dug(f, "finish", "latest").IsEntity() {
+		t.Errorf("an operation that never starts does so at %v", f)
+	}
+	if a := c.node("get_operation", fmt.Sprintf("{operation_id=%q;attributes=[forecast]}", id)); text(a, "forecast", "pool") != "team" {
+		t.Errorf("the attribute is %v", a)
+	}
+	p := c.node("forecast_pool", "{pool=team}")
+	waiting, _ := dug(p, "waiting_operation_count").Int64()
+	if list := dug(p, "operations").Items(); len(list) != 1 || !dug(p, "empty", "median").IsEntity() || waiting != 1 || text(list[0], "operation") == "" {
+		t.Errorf("the pool's forecast is %v", p)
+	}
+	if root := c.node("forecast_pool", "{pool=\"<Root>\"}"); len(dug(root, "operations").Items()) != 1 {
+		t.Errorf("the root's forecast is %v", root)
+	}
+	c.refused("forecast_pool", "{pool=moon}", "", wire.CodeResolve, "moon")
+	c.must("abort_operation", key, "")
+	c.eventually("it has ended", func() bool { return c.do("forecast_operation", key, "").status != 200 })
+	if report := c.must("get_report", "{report=forecasts}", ""); !strings.Contains(report, "coverage") {
+		t.Errorf("the report is %s", report)
+	}
+}

@@ -1,0 +1,66 @@
+package kube
+
+import "time"
+
+// Rates of writes, per second.
+const (
+	firstRate    = 200
+	leastRate    = 5
+	rateRise     = 10 // per second
+	halvingPause = time.Second
+	// floorLatency is a latency that is never trouble.
+	floorLatency = 50 * time.Millisecond
+	burst        = 16 // writes that may leave at once
+)
+
+// rate is how many writes per second the API server gets: more as long as it answers well, half when it does not. It is a
+// value without a clock.
+type rate struct {
+	perSecond, most float64
+	tokens          float64
+	last            time.Time
+	usual           time.Duration // smoothed latency of good answers
+	halved          time.Time
+	until           time.Time // nothing leaves before; the server asked for it
+}
+
+func newRate(most float64, now time.Time) *rate {
+	return &rate{perSecond: min(firstRate, most), most: most, tokens: burst, last: now, halved: now}
+}
+
+// wait returns zero and takes a write's turn, or returns how long to wait before asking again.
+func (r *rate) wait(now time.Time) time.Duration {
+	if passed := now.Sub(r.last); passed > 0 {
+		r.tokens = min(burst, r.tokens+r.perSecond*passed.Seconds())
+		r.perSecond = min(r.most, r.perSecond+rateRise*passed.Seconds())
+		r.last = now
+	}
+	if pause := r.until.Sub(now); pause > 0 {
+		return pause
+	}
+	if r.tokens >= 1 {
+		r.tokens--
+		return 0
+	}
+	return time.Duration((1 - r.tokens) / r.perSecond * float64(time.Second))
+}
+
+// answered takes in how a write went. Trouble is an answer that says so (too many requests, a timeout).
+func (r *rate) answered(now time.Time, latency time.Duration, trouble bool, retryAfter time.Duration) {
+	if retryAfter > 0 {
+		r.until = now.Add(retryAfter)
+	}
+	if !trouble && (r.usual == 0 || latency <= max(2*r.usual, floorLatency)) {
+		if r.usual == 0 {
+			r.usual = latency
+		}
+		r.usual += (latency - r.usual) / 16
+		return
+	}
+	if !trouble {
+		r.usual += (latency - r.usual) / 64 // a server that stays slow becomes the usual
+	}
+	if now.Sub(r.halved) >= halvingPause {
+		r.perSecond, r.halved = max(leastRate, r.perSecond/2), now
+	}
+}

@@ -1,0 +1,165 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	helpers "k8s.io/component-helpers/resource"
+
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// networkUnits is what every node offers of the resource network, which Kubernetes does not count: as much as an agent
+// offers by default.
+const networkUnits = 100
+
+// taintOutOfService is set by administrators on a node that will not come back: its jobs are given up at once.
+const taintOutOfService = "node.kubernetes.io/out-of-service"
+
+// leavingTaints are set on nodes that are drained or scaled down.
+var leavingTaints = []string{"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", corev1.TaintNodeUnschedulable}
+
+// hundredths returns an amount of CPU in hundredths of a core, rounded down.
+func hundredths(q apiresource.Quantity) int64 { return q.MilliValue() / 10 }
+
+// hundredthsUp returns an amount of CPU in hundredths of a core, rounded up.
+func hundredthsUp(q apiresource.Quantity) int64 { return (q.MilliValue() + 9) / 10 }
+
+// clamp returns an amount within what sums can hold.
+func clamp(v int64) int64 { return min(max(v, 0), resource.Unlimited) }
+
+// gpuResource returns the extended resource that is the GPUs of a node, empty if it has none.
+func (o *Options) gpuResource(node *corev1.Node) corev1.ResourceName {
+	for _, name := range o.GPUResources {
+		if q, there := node.Status.Allocatable[corev1.ResourceName(name)]; there && !q.IsZero() {
+			return corev1.ResourceName(name)
+		}
+	}
+	return ""
+}
+
+// offered returns what a node has for pods.
+func (o *Options) offered(node *corev1.Node) (a resource.Amounts) {
+	list := node.Status.Allocatable
+	a[resource.CPU] = clamp(hundredths(*list.Cpu()))
+	a[resource.Memory] = clamp(list.Memory().Value())
+	a[resource.UserSlots] = clamp(list.Pods().Value())
+	a[resource.Network] = networkUnits
+	if name := o.gpuResource(node); name != "" {
+		q := list[name]
+		a[resource.GPU] = clamp(q.Value())
+	}
+	return a
+}
+
+// requested returns what a pod takes on its node: the largest of what it asks for and what it has.
+func (o *Options) requested(pod *corev1.Pod) (a resource.Amounts) {
+	list := helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true})
+	a[resource.CPU] = clamp(max(1, hundredthsUp(*list.Cpu())))
+	a[resource.Memory] = clamp(list.Memory().Value())
+	a[resource.UserSlots] = 1
+	for _, name := range o.GPUResources {
+		q := list[corev1.ResourceName(name)]
+		a[resource.GPU] = clamp(a[resource.GPU] + q.Value())
+	}
+	return a
+}
+
+// isOver reports whether a pod has ended: it takes nothing on its node any more.
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// limitsOf returns what jobs may use of a node beside other pods.
+func (o *Options) limitsOf(node *corev1.Node, others resource.Amounts) resource.Amounts {
+	left := o.offered(node).Sub(others).Sub(o.Reserve)
+	return left.Max(resource.Amounts{})
+}
+
+// tagsOf returns the tags of a node, sorted.
+func (o *Options) tagsOf(node *corev1.Node) (tags []string) {
+	for _, key := range o.TagLabels {
+		if value, there := node.Labels[key]; there {
+			tags = append(tags, key+"="+value)
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// isReady reports whether the kubelet of a node answers, as its controller saw it last.
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// isOutOfService reports whether an administrator has declared that a node will not come back.
+func isOutOfService(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintOutOfService })
+}
+
+// obstacles returns why a node gets no jobs, empty if it does.
+func (o *Options) obstacles(node *corev1.Node) (why []string) {
+	if !isReady(node) {
+		why = append(why, "the node is not ready")
+	}
+	if node.Spec.Unschedulable {
+		why = append(why, "the node is cordoned")
+	}
+	for _, c := range node.Status.Conditions {
+		pressure := c.Type == corev1.NodeMemoryPressure || c.Type == corev1.NodeDiskPressure || c.Type == corev1.NodePIDPressure
+		if pressure && c.Status == corev1.ConditionTrue {
+			why = append(why, "the node reports "+string(c.Type))
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		forbids := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		known := t.Key == corev1.TaintNodeUnschedulable || strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != taintOutOfService
+		switch {
+		case slices.Contains(leavingTaints, t.Key) && t.Key != corev1.TaintNodeUnschedulable:
+			why = append(why, "the node is leaving: taint "+t.Key)
+		case forbids && !known && !slices.Contains(o.ToleratedTaints, t.Key):
+			why = append(why, fmt.Sprintf("the node has the taint %s (%s)", t.Key, t.Effect))
+		}
+	}
+	return why
+}
+
+// statusOf returns what a virtual node reports about itself. A node that is gone offers nothing.
+func (o *Options) statusOf(node *corev1.Node, others, usage resource.Amounts) *nodev1.NodeStatus {
+	if node == nil {
+		return &nodev1.NodeStatus{
+			Limits: nodeproto.ToAmounts(resource.Amounts{}), Usage: nodeproto.ToAmounts(usage), JobsDisabled: true,
+			Alerts: []string{"the node is no longer in the Kubernetes cluster"},
+		}
+	}
+	why := o.obstacles(node)
+	return &nodev1.NodeStatus{
+		Limits: nodeproto.ToAmounts(o.limitsOf(node, others)), Usage: nodeproto.ToAmounts(usage), JobsDisabled: len(why) > 0, Alerts: why,
+	}
+}
+
+// descriptionOf returns what a virtual node registers with.
+func (o *Options) descriptionOf(name string, node *corev1.Node) *nodev1.NodeDescription {
+	d := &nodev1.NodeDescription{
+		Name: name, SoftwareVersion: o.Version, Cgroups: "kubernetes", AgentId: agentID,
+		Isolation: &nodev1.Isolation{Level: "full", RunAs: "job"}, Resources: nodeproto.ToAmounts(resource.Amounts{}),
+	}
+	if node != nil {
+		d.Resources, d.Tags, d.OperatingSystem = nodeproto.ToAmounts(o.offered(node)), o.tagsOf(node), node.Status.NodeInfo.OSImage
+	}
+	return d
+}
+
+// agentID is the id of the agent of every virtual node: a `weir node` of the same name is refused while Kubernetes has
+// the node.
+const agentID = "kubernetes"

@@ -1,0 +1,331 @@
+// Package kube tests the Kubernetes driver against a real API server and etcd, with pretended kubelets. Both programs come
+// from the module test/controlplane and are built once for each state of its go.sum; WEIR_CONTROLPLANE=build builds them if
+// they are not there (make kube), without it the tests are skipped.
+package kube
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirhq/weir/test/expected"
+)
+
+// Tokens of the test's users: an administrator, and the scheduler's account.
+const (
+	adminToken = "admin-token"
+	weirToken  = "weir-token"
+)
+
+// programsDirectory is where etcd and kube-apiserver are kept between runs.
+func programsDirectory() (string, error) {
+	sums, err := os.ReadFile("../controlplane/go.sum")
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(sums)
+	return filepath.Join(cache, "weir", "controlplane", hex.EncodeToString(sum[:8])), nil
+}
+
+// controlPlanePrograms are built at most once for each state of the module.
+var controlPlanePrograms = map[string]string{"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
+
+// findPrograms returns the directory of the programs, and why there is none.
+func findPrograms() (directory string, err error) {
+	if directory, err = programsDirectory(); err != nil {
+		return "", err
+	}
+	for name, source := range controlPlanePrograms {
+		program := filepath.Join(directory, name)
+		if _, err := os.Stat(program); err == nil {
+			continue
+		}
+		if os.Getenv("WEIR_CONTROLPLANE") != "build" {
+			return "", fmt.Errorf("%s has not been built: make kube builds it, which takes minutes", name)
+		}
+		fmt.Fprintf(os.Stderr, "building %s; this takes minutes, once\n", name)
+		if err := os.MkdirAll(directory, 0o755); err != nil {
+			return "", err
+		}
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program+".new", source)
+		build.Dir, build.Stderr = "../controlplane", os.Stderr
+		if err := build.Run(); err != nil {
+			return "", fmt.Errorf("build %s: %w", source, err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			return "", err
+		}
+	}
+	return directory, nil
+}
+
+// process is a program that a test has started.
+type process struct {
+	command *exec.Cmd
+	ended   chan struct{}
+	log     string
+}
+
+func startProcess(log, program string, arguments ...string) (*process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	command := exec.Command(program, arguments...)
+	command.Stdout, command.Stderr = file, file
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{command: command, ended: make(chan struct{}), log: log}
+	go func() {
+		_ = command.Wait() // however it ended
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	_ = p.command.Process.Kill() // it may have ended by itself
+	<-p.ended
+}
+
+// controlPlane is an API server with its etcd.
+type controlPlane struct {
+	directory, programs string
+	address             string
+	etcdAddress         string
+	etcd, server        *process
+	admin               *kubernetes.Clientset
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+// startControlPlane starts both programs on fresh ports and applies what packaging/kubernetes/weir.yaml has.
+func startControlPlane(programs, directory string) (c *controlPlane, err error) {
+	c = &controlPlane{directory: directory, programs: programs}
+	if c.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if c.etcdAddress, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	peer, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if err := writeKeys(directory); err != nil {
+		return nil, err
+	}
+	tokens := adminToken + ",admin,1,system:masters\n" + weirToken + ",system:serviceaccount:weir-system:weir,2,system:serviceaccounts\n"
+	if err := os.WriteFile(filepath.Join(directory, "tokens.csv"), []byte(tokens), 0o600); err != nil {
+		return nil, err
+	}
+	c.etcd, err = startProcess(filepath.Join(directory, "etcd.log"), filepath.Join(programs, "etcd"),
+		"--data-dir", filepath.Join(directory, "etcd"), "--unsafe-no-fsync", "--listen-client-urls", "http://"+c.etcdAddress,
+		"--advertise-client-urls", "http://"+c.etcdAddress, "--listen-peer-urls", "http://"+peer,
+		"--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.startServer(); err != nil {
+		return nil, err
+	}
+	c.admin, err = kubernetes.NewForConfig(c.config(adminToken))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.awaitReady(); err != nil {
+		return nil, err
+	}
+	return c, c.apply("../../packaging/kubernetes/weir.yaml")
+}
+
+// config is how a user reaches the API server.
+func (c *controlPlane) config(token string) *rest.Config {
+	return &rest.Config{Host: "https://" + c.address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+}
+
+// kubeconfig writes the scheduler's kubeconfig and returns its name.
+func (c *controlPlane) kubeconfig() (string, error) {
+	name := filepath.Join(c.directory, "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{name: test, context: {cluster: test, user: weir}}]
+clusters: [{name: test, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}]
+users: [{name: weir, user: {token: %s}}]
+`, c.address, weirToken)
+	return name, os.WriteFile(name, []byte(text), 0o600)
+}
+
+func (c *controlPlane) startServer() (err error) {
+	_, port, _ := net.SplitHostPort(c.address)
+	file := func(name string) string { return filepath.Join(c.directory, name) }
+	c.server, err = startProcess(file("apiserver.log"), filepath.Join(c.programs, "kube-apiserver"),
+		"--etcd-servers=http://"+c.etcdAddress, "--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+file("certs"),
+		"--service-account-key-file="+file("sa.pub"), "--service-account-signing-key-file="+file("sa.key"),
+		"--service-account-issuer=https://weir.test", "--token-auth-file="+file("tokens.csv"), "--authorization-mode=RBAC",
+		"--service-cluster-ip-range=10.0.0.0/24")
+	return err
+}
+
+func (c *controlPlane) awaitReady() error {
+	var err error
+	ready := expected.Soon(func() bool {
+		select {
+		case <-c.server.ended:
+			return true
+		default:
+		}
+		_, err = c.admin.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.Background())
+		return err == nil
+	})
+	select {
+	case <-c.server.ended:
+		return errors.New("the API server has ended:\n" + tail(c.server.log))
+	default:
+	}
+	if !ready {
+		return fmt.Errorf("the API server is not ready: %w\n%s", err, tail(c.server.log))
+	}
+	return nil
+}
+
+// apply creates the objects of a file.
+func (c *controlPlane) apply(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	ctx := context.Background()
+	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		var object metaObject
+		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(object.text, nil, nil)
+		if err != nil {
+			return err
+		}
+		switch o := decoded.(type) {
+		case *corev1.Namespace:
+			_, err = c.admin.CoreV1().Namespaces().Create(ctx, o, metav1.CreateOptions{})
+		case *corev1.ServiceAccount:
+			_, err = c.admin.CoreV1().ServiceAccounts(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+		case *rbacv1.ClusterRole:
+			_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, o, metav1.CreateOptions{})
+		case *rbacv1.ClusterRoleBinding:
+			_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, o, metav1.CreateOptions{})
+		case *rbacv1.Role:
+			_, err = c.admin.RbacV1().Roles(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+		case *rbacv1.RoleBinding:
+			_, err = c.admin.RbacV1().RoleBindings(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+		default:
+			err = fmt.Errorf("%s: %T is not known here", name, decoded)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// metaObject keeps the text of an object.
+type metaObject struct{ text []byte }
+
+// UnmarshalJSON keeps the text.
+func (o *metaObject) UnmarshalJSON(text []byte) error {
+	o.text = append([]byte(nil), text...)
+	return nil
+}
+
+// writeKeys writes the key with which the API server signs tokens of service accounts.
+func writeKeys(directory string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(directory, "sa.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(directory, "sa.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600)
+}
+
+// tail returns the last lines of a file.
+func tail(name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
+
+func (c *controlPlane) stop() {
+	for _, p := range []*process{c.server, c.etcd} {
+		if p != nil {
+			p.kill()
+		}
+	}
+}
+
+// outage kills the API server and starts it again on the same address.
+func (c *controlPlane) outage(t *testing.T, during func()) {
+	t.Helper()
+	c.server.kill()
+	during()
+	if err := c.startServer(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.awaitReady(); err != nil {
+		t.Fatal(err)
+	}
+}

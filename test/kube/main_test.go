@@ -1,0 +1,211 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/command/app"
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
+)
+
+// Variables that make this program a scheduler.
+const (
+	roleVariable       = "WEIR_TEST_SCHEDULER" // the data directory
+	kubeconfigVariable = "WEIR_TEST_KUBECONFIG"
+	listenVariable     = "WEIR_TEST_LISTEN"
+)
+
+var (
+	plane   *controlPlane
+	machine *kubelets
+	without string // why there is no control plane
+)
+
+func TestMain(m *testing.M) {
+	if directory := os.Getenv(roleVariable); directory != "" {
+		if err := runScheduler(directory); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	programs, err := findPrograms()
+	if err != nil {
+		without = err.Error()
+		fmt.Fprintln(os.Stderr, "THE TESTS WITH A REAL API SERVER DO NOT RUN:", without)
+		return m.Run()
+	}
+	directory, err := os.MkdirTemp("", "weir-kube")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(directory)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	plane, err = startControlPlane(programs, directory)
+	if err == nil {
+		defer plane.stop()
+		machine, err = startKubelets(ctx, plane.admin)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer machine.logs.Close()
+	return m.Run()
+}
+
+// runScheduler is a scheduler that drives the control plane of the tests.
+func runScheduler(directory string) error {
+	c := config.Default().Scheduler
+	c.DataDir, c.Listen, c.TrustLoopback = document.Some(directory), document.Some(os.Getenv(listenVariable)), document.Some(true)
+	c.Socket = document.Some(filepath.Join(directory, "socket"))
+	c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
+	c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
+	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))
+	c.Log.Level = document.Some("debug")
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := app.NewScheduler(ctx, &c, "test", slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
+
+// scheduler is a scheduler in a process of its own, with a client.
+type scheduler struct {
+	t         *testing.T
+	directory string
+	address   string
+	process   *process
+	*client.Client
+}
+
+// newScheduler starts a scheduler on fresh state. At the end of the test nothing of it is left in the cluster.
+func newScheduler(t *testing.T) *scheduler {
+	t.Helper()
+	if without != "" {
+		t.Skip(without)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scheduler{t: t, directory: t.TempDir(), address: address}
+	if s.Client, err = client.New(client.Options{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		machine.finish(true)
+		defer machine.finish(false)
+		for operation, err := range s.Operations(context.Background(), client.OperationFilter{}) {
+			if err == nil && !operation.State.Ended() {
+				_ = s.AbortOperation(context.Background(), operation.ID, "the test ends") // what is left is reported below
+			}
+		}
+		if !expected.Soon(func() bool { return len(machine.pods(t)) == 0 }) {
+			t.Errorf("%d pods are left", len(machine.pods(t)))
+		}
+		s.process.kill()
+		if t.Failed() {
+			t.Log(tail(s.process.log))
+		}
+		machine.checkLedger(t)
+	})
+	machine.newLedger()
+	s.start()
+	return s
+}
+
+func (s *scheduler) start() {
+	s.t.Helper()
+	kubeconfig, err := plane.kubeconfig()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, value := range map[string]string{roleVariable: s.directory, kubeconfigVariable: kubeconfig, listenVariable: s.address} {
+		s.t.Setenv(name, value)
+	}
+	s.process, err = startProcess(filepath.Join(s.directory, "log"), self)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, name := range []string{roleVariable, kubeconfigVariable, listenVariable} {
+		_ = os.Unsetenv(name) // only the child plays a role
+	}
+	s.await("the scheduler answers", func() bool {
+		_, err := s.ListOperations(context.Background(), client.OperationFilter{})
+		return err == nil
+	})
+}
+
+// await waits until something holds.
+func (s *scheduler) await(what string, holds func() bool) {
+	s.t.Helper()
+	if !expected.Soon(holds) {
+		s.t.Fatalf("%s: not within %v\n%s", what, expected.Patience, tail(s.process.log))
+	}
+}
+
+// logged reports whether the scheduler's log has a text.
+func (s *scheduler) logged(text string) bool {
+	log, err := os.ReadFile(s.process.log)
+	return err == nil && strings.Contains(string(log), text)
+}
+
+// begin starts an operation whose jobs run a command.
+func (s *scheduler) begin(jobs int, command string, more map[string]any) string {
+	s.t.Helper()
+	specification := map[string]any{"tasks": map[string]any{"main": map[string]any{"job_count": jobs, "command": command, "memory_limit": 64 << 20}}}
+	for name, value := range more {
+		specification[name] = value
+	}
+	var id string
+	var err error
+	s.await("an operation starts", func() bool { // its tree may be yet to come
+		id, err = s.StartOperation(context.Background(), "vanilla", specification)
+		return err == nil
+	})
+	return id
+}
+
+// state returns the state of an operation.
+func (s *scheduler) operation(id string) *client.Operation {
+	operation, err := s.GetOperation(context.Background(), id)
+	if err != nil {
+		return &client.Operation{}
+	}
+	return operation
+}
+
+func (s *scheduler) jobs(id string) (list []client.Job) {
+	s.t.Helper()
+	for job, err := range s.Jobs(context.Background(), id, client.JobFilter{}) {
+		if err != nil {
+			return nil
+		}
+		list = append(list, *job)
+	}
+	return list
+}
