@@ -97,11 +97,9 @@ func (r *run) expireWaiting() {
 			expired = append(expired, core.Finished{Job: w.Job, State: core.JobAborted, Reason: operation.AbortWaitingTimeout})
 		}
 	}
-	if len(expired) == 0 {
-		return
-	}
 	for i := range expired {
-		r.withdraw(expired[i].Job)
+		if r.withdraw(expired[i].Job) { // else it was a member of a gang that has just lost another one
+			r.happens(&core.ReportInput{Finished: expired[i : i+1]})
+		}
 	}
-	r.happens(&core.ReportInput{Finished: expired})
 }

@@ -287,6 +287,7 @@ func (r *run) absorb() {
 		r.operationChanged(&r.out.Operations[i])
 	}
 	if len(killed) > 0 {
+		r.jobs.report = append(r.jobs.report[:0], killed...)
 		r.happens(&core.ReportInput{Finished: killed})
 	}
 }

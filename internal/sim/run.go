@@ -86,6 +86,7 @@ func SettingsOf(s *scenario.Scenario) core.Settings {
 	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
 	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
 	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
+	settings.HeartbeatPeriod = s.HeartbeatPeriod
 	if !s.LosesNodesSilently() {
 		settings.NodeTimeout = 0
 	}

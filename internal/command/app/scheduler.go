@@ -304,6 +304,7 @@ func (s *Scheduler) Close() error {
 func settingsOf(c *config.Scheduler) server.Settings {
 	s := server.DefaultSettings()
 	s.Core.MaxOperations = c.Operations.MaxCount.Or(s.Core.MaxOperations)
+	s.Core.HeartbeatPeriod = c.Nodes.HeartbeatPeriod.Or(s.Core.HeartbeatPeriod)
 	s.Core.NodeTimeout = c.Nodes.UnseenToAbort.Or(s.Core.NodeTimeout)
 	s.Core.OvercommitPatience = c.Nodes.OvercommitDuration.Or(s.Core.OvercommitPatience)
 	s.Core.WaitTimeout = c.Nodes.WaitingTimeout.Or(s.Core.WaitTimeout)

@@ -117,6 +117,9 @@ func blockerNode(b *why.Blocker, names namer) yson.Node {
 		add("max_running_operation_count", yson.Int64(int64(b.Most)))
 		add("ahead", yson.Int64(int64(b.Ahead)))
 	}
+	if b.Code == why.Gang {
+		add("gang", gangNode(&b.Gang, names))
+	}
 	counts("waiting_requests", b.Waiting)
 	if len(b.Holders) > 0 {
 		add("holders", holderNodes(b, names))
@@ -144,6 +147,17 @@ func blockerNode(b *why.Blocker, names namer) yson.Node {
 	if b.Sole != why.SoleUnknown {
 		add("sole", yson.Boolean(b.Sole == why.SoleYes))
 		add("starts_without_it", yson.Int64(int64(b.Starts)))
+	}
+	return yson.Map(entries...)
+}
+
+func gangNode(g *core.GangExplanation, names namer) yson.Node {
+	entries := []yson.Entry{
+		yson.Pair("needed", yson.Int64(g.Lack)), yson.Pair("waiting", yson.Int64(g.Waiting)), yson.Pair("fitting", yson.Int64(g.Fitting)),
+		yson.Pair("kept", yson.Int64(g.Kept)), yson.Pair("assembling", yson.Boolean(g.Assembling)),
+	}
+	if g.Ahead != core.NoOperation {
+		entries = append(entries, yson.Pair("assembling_operation", yson.String(names(g.Ahead))))
 	}
 	return yson.Map(entries...)
 }

@@ -156,7 +156,7 @@ func (v *OperationView) resulting(c *pathtree.Request) (*operation.Spec, error) 
 	if err != nil {
 		return nil, err
 	}
-	read, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true})
+	read, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true, External: true})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
@@ -45,6 +46,9 @@ func (t *term) take() {
 		}
 		for i := range t.out.Operations {
 			t.changed(&t.out.Operations[i])
+		}
+		for i := range t.out.Gangs {
+			t.assembled(&t.out.Gangs[i])
 		}
 		for _, m := range t.out.Moved {
 			t.markDirty(m.Operation)
@@ -123,7 +127,7 @@ func (t *term) started(s *core.Started) {
 func (t *term) storeRunning(job *Job) {
 	documents := t.runningDocuments(job)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
-		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: t.operations[job.Operation].record.Type,
 		Node: job.Node, Tree: job.Tree, State: "running", StartTime: job.Start,
 		Resources: documents.resources, Attributes: documents.attributes,
 	})
@@ -157,8 +161,8 @@ func (t *term) runningDocuments(job *Job) *runningJobs {
 // spec returns the job specification that nodes get for a task; all of its jobs share
 // it.
 func (o *activeOperation) spec(task int) *nodev1.JobSpec {
-	if o.specs == nil {
-		o.specs = make([]*nodev1.JobSpec, len(o.record.Spec.Tasks))
+	if more := len(o.record.Spec.Tasks) - len(o.specs); more > 0 { // an external operation gets tasks while it runs
+		o.specs = append(o.specs, make([]*nodev1.JobSpec, more)...)
 	}
 	if o.specs[task] == nil {
 		o.specs[task] = jobSpec(o.record.Spec, task, o.record)
@@ -247,7 +251,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	// The snapshot in this commit includes it.
 	op.ends++
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
-		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: op.record.Type,
 		Node: job.Node, Tree: job.Tree, State: "aborted", AbortReason: s.Reason.String(), StartTime: job.Start, FinishTime: t.now,
 		Resources: amountsDocument(job.Resources), Attributes: mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Pool: pool}),
 	})
@@ -360,7 +364,7 @@ func (t *term) ended(e *core.Ended) {
 		attributes.Failure = &e.Failure
 	}
 	row := store.Job{
-		Number: uint64(e.Job), Operation: int32(e.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: e.Cookie, Type: "vanilla",
+		Number: uint64(e.Job), Operation: int32(e.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: e.Cookie, Type: op.record.Type,
 		Node: job.Node, Tree: job.Tree, State: jobStates[e.State], StartTime: job.Start, FinishTime: t.now,
 		Resources: amountsDocument(job.Resources),
 	}
@@ -487,6 +491,24 @@ func (o *activeOperation) facts() []fact {
 		facts = append(facts, fact{"notify", targets})
 	}
 	return facts
+}
+
+// assembled logs that a gang starts, or that it steps aside because its jobs found no room in time.
+func (t *term) assembled(a *core.Assembled) {
+	op := t.operations[a.Operation]
+	if op == nil || a.Result == scheduling.GangChanged {
+		return
+	}
+	kind := "gang_started"
+	facts := []fact{
+		{"jobs", a.Members}, {"needed", a.Needed}, {"preempted", a.Victims}, {"assembled_ms", t.now.Sub(a.Since).Milliseconds()},
+	}
+	if a.Result == scheduling.GangTimedOut {
+		kind = "gang_stepped_aside"
+		facts = append(facts, fact{"reason", a.Result.String()}, fact{"aside_ms", a.Aside.Sub(t.now).Milliseconds()})
+	}
+	tree := t.slots.names[a.Tree]
+	t.event(store.Event{Type: kind, Operation: int32(a.Operation), Tree: tree, Pool: op.pool(tree)}, facts...)
 }
 
 // finish builds the last record of an operation.

@@ -165,13 +165,14 @@ func (t *term) offer() {
 	l.rest = began.Add(offerShare * time.Since(began))
 }
 
-// offerTo lets a node start jobs, and reports whether it does.
+// offerTo lets a node start jobs, and reports whether it does or keeps room for a gang.
 func (t *term) offerTo(node *activeNode) bool {
 	before := len(t.open.ordered)
 	t.beat.Node = node.id
 	t.happens(&t.beat)
+	kept := t.out.Kept // for a gang that starts when there is room for all of it
 	t.take()
-	return len(t.open.ordered) > before
+	return len(t.open.ordered) > before || kept > 0
 }
 
 // stir notes that jobs may have begun to wait. A round in progress starts again.

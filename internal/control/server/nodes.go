@@ -168,6 +168,7 @@ func (t *term) addNode(node *activeNode, record *Node) error {
 	if err := t.apply(&core.NodeInput{Node: node.id, Name: record.Name, Resources: limits, Tags: record.Tags}); err != nil {
 		return err
 	}
+	t.denyClasses(node)
 	node.known = true
 	record.Tree = t.treeOf(node)
 	return nil
@@ -426,6 +427,7 @@ func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 	record := *node.record
 	record.Online, record.LastSeen, record.RegistrationError = true, t.now, ""
 	if status != nil {
+		node.denied = status.GetDeniedClasses()
 		record.Status = nodeStatusOf(status)
 		if limits := record.Status.Limits; limits != nil {
 			record.Limits = node.settings.LimitOverrides.Or(*limits)
@@ -475,6 +477,10 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	if usage := nodeproto.FromAmounts(status.GetUsage()); status.GetUsage() != nil && usage != job.Usage {
 		changed.Usage = usage
 		t.happens(&core.JobUsageInput{Job: id, Usage: usage})
+	}
+	if pinned := nodeproto.FromMicros(status.GetPinnedUntilUs()); !pinned.Equal(job.PinnedUntil) {
+		changed.PinnedUntil = pinned
+		t.happens(&core.PinInput{Job: id, Until: pinned})
 	}
 	if changed.State == "running" {
 		changed.CPU.observe(t.now.Sub(job.Start), cpuPointOf(changed.Usage[resource.CPU], changed.SmoothedCPU))

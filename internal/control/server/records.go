@@ -71,7 +71,8 @@ type Job struct {
 	Stopping                       string // why it is being stopped
 	Stage                          string
 	Statistics                     []Statistic
-	GPUs                           []string // ids of its devices
+	GPUs                           []string  // ids of its devices
+	PinnedUntil                    time.Time // until when it is not preempted; zero if it is not pinned
 
 	node core.NodeID
 	// ended reports whether the job is being moved to the archive. Readers that ask for

@@ -293,7 +293,7 @@ func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("specification: %w", err)
 	}
-	specification, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true})
+	specification, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true, External: true})
 	if err != nil {
 		return nil, fmt.Errorf("specification: %w", err)
 	}

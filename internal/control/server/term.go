@@ -157,6 +157,8 @@ type activeNode struct {
 	storedAt time.Time
 	held     *heldBeat     // the heartbeat whose answer waits for orders, nil if none does
 	was      *reportedNode // what it was in an earlier term, nil if unknown
+	denied   []byte        // the constraint classes that it denies, one bit each
+	denies   bool          // whether the core has been told of some
 }
 
 type volumeKey struct{ tree, pool string }

@@ -36,6 +36,9 @@ func (t *term) tick(now time.Time) {
 	t.happens(&core.UpdateInput{})
 	watch.lap(stageFairShare)
 	t.take()
+	if t.core.Assembles() {
+		t.held.stir() // nodes whose heartbeats are held may have room for its jobs
+	}
 	t.storeClocks()
 	t.followNodes()
 	t.retryFilters()

@@ -118,6 +118,9 @@ type Settings struct {
 	// WaitTimeout is how long a job waits on its node for preempted jobs to end,
 	// unless the operation or its pools set another value.
 	WaitTimeout time.Duration
+	// HeartbeatPeriod is the usual time between two heartbeats of a node. Within two of
+	// them every node can take part in the assembly of a gang.
+	HeartbeatPeriod time.Duration
 	// Memory configures how memory reserves of jobs are learnt. It is nil if
 	// nothing measures memory; then reserves are not learnt.
 	Memory *operation.MemoryConfig
@@ -136,7 +139,8 @@ func DefaultSettings() Settings {
 		Stuck: scheduling.StuckPatience{
 			LimitingAncestor: 5 * time.Minute, NoProgress: time.Hour, Attempts: 1000,
 		},
-		WaitTimeout: 30 * time.Second,
+		WaitTimeout:     30 * time.Second,
+		HeartbeatPeriod: 5 * time.Second,
 	}
 }
 
@@ -155,6 +159,7 @@ type node struct {
 	silent    bool      // it went offline after a silence
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
 	until     time.Time // when an awaited node goes offline; zero: like any other node
+	denied    scheduling.Classes
 }
 
 // pulse is the part of a node that a heartbeat needs that changes nothing. It is
@@ -242,6 +247,10 @@ type Decisions struct {
 	// FailRunning are operations whose running jobs must be asked to fail by
 	// themselves; nodes report their ends as usual.
 	FailRunning []OperationID
+	// Gangs are assemblies of gangs that have ended.
+	Gangs []Assembled
+	// Kept counts the members of gangs for which a heartbeat has kept room.
+	Kept int
 }
 
 // Ended is the end of a job.
@@ -257,6 +266,7 @@ func (d *Decisions) Reset() {
 	d.Stopped, d.Started = d.Stopped[:0], d.Started[:0]
 	d.Ended, d.Changed, d.FailRunning = d.Ended[:0], d.Changed[:0], d.FailRunning[:0]
 	d.TakenBack = d.TakenBack[:0]
+	d.Gangs, d.Kept = d.Gangs[:0], 0
 }
 
 // OperationChange reports that an operation entered a state.

@@ -61,6 +61,8 @@ type TreeExplanation struct {
 	Preemption PreemptionExplanation
 	// Share is nil before the first update.
 	Share *ShareExplanation
+	// Gang is nil unless jobs start only together.
+	Gang *GangExplanation
 }
 
 // CountLimit is a pool that cannot run more operations.
@@ -110,6 +112,14 @@ type PreemptionExplanation struct {
 	// Starver is the pool on whose behalf the operation may preempt; empty if it
 	// is the operation itself or nothing starves.
 	Starver string
+}
+
+// GangExplanation states what a gang waits for.
+type GangExplanation struct {
+	scheduling.GangOutlook
+	// Ahead is the operation that assembles in the tree meanwhile, NoOperation if
+	// there is none.
+	Ahead OperationID
 }
 
 // ShareExplanation derives a fair share.
@@ -188,6 +198,12 @@ func (c *Core) explainPlace(op *running, at *place, closed func(NodeID) bool, pr
 			x.Obstacles = append(x.Obstacles, named)
 		} else {
 			x.Tasks[o.Group].Obstacles = append(x.Tasks[o.Group].Obstacles, named)
+		}
+	}
+	if found.Gang != nil {
+		x.Gang = &GangExplanation{GangOutlook: *found.Gang, Ahead: NoOperation}
+		if found.Gang.Ahead != none {
+			x.Gang.Ahead = t.owners[found.Gang.Ahead]
 		}
 	}
 	if found.HasShare {

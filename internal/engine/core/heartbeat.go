@@ -55,13 +55,15 @@ func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	t := c.trees[n.tree]
 	d := &c.decisions
 	t.state.Heartbeat(now, n.at, d)
-	c.idle = !news && len(d.Starts) == 0 && len(d.Preemptions) == 0
+	c.idle = !news && len(d.Starts) == 0 && len(d.Preemptions) == 0 && d.Kept == 0
+	out.Kept += d.Kept
 	for i := range d.Starts {
-		c.start(now, t, id, &d.Starts[i], out)
+		c.start(now, t, &d.Starts[i], out)
 	}
 	for i := range d.Preemptions {
-		c.preempt(t, id, &d.Preemptions[i], out)
+		c.preempt(t, &d.Preemptions[i], out)
 	}
+	c.reportGangs(t, out)
 }
 
 // report processes ends of jobs without requesting work.
@@ -72,12 +74,14 @@ func (c *Core) report(now time.Time, finished []Finished, out *Decisions) {
 }
 
 // start gets the job for a decision from its operation's controller.
-func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out *Decisions) {
+func (c *Core) start(now time.Time, t *tree, s *scheduling.Start, out *Decisions) {
+	at := t.state.NodeOf(s.Allocation)
 	op := c.operationAt(t.owners[s.Operation])
 	group := op.controller.Groups()[s.Group]
 	// A retry may need more memory than other jobs of its group: it may use what
 	// the node has left.
-	available := group.Resources.Add(t.state.NodeFree(c.nodes[id].at).Max(resource.Amounts{}))
+	held := group.Resources.Max(t.state.AllocationUsage(s.Allocation))
+	available := held.Add(t.state.NodeFree(at).Max(resource.Amounts{}))
 	taken, block := op.controller.Schedule(int(s.Group), available)
 	if block != operation.NotBlocked {
 		t.state.FinishAllocation(s.Allocation)
@@ -94,7 +98,7 @@ func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out
 		c.sync(op)
 	}
 	out.Started = append(out.Started, Started{
-		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: id, Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
+		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: t.nodes[at], Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
 		Index: taken.Index, TaskIndex: taken.TaskIndex, WaitTimeout: op.placeIn(t.id).waitTimeout,
 	})
 }
@@ -108,11 +112,11 @@ var preemptionReasons = [...]operation.AbortReason{
 
 // preempt reports that a job is preempted. The core keeps the job until its
 // node reports the end.
-func (c *Core) preempt(t *tree, id NodeID, p *scheduling.Preemption, out *Decisions) {
+func (c *Core) preempt(t *tree, p *scheduling.Preemption, out *Decisions) {
 	j := &t.jobs[p.Allocation]
 	j.stopping = preemptionReasons[p.Reason]
 	s := Stopped{
-		Job: j.id, Operation: j.operation, Node: id, Reason: j.stopping, Preemption: p.Reason, Class: p.Class,
+		Job: j.id, Operation: j.operation, Node: t.nodes[t.state.NodeOf(p.Allocation)], Reason: j.stopping, Preemption: p.Reason, Class: p.Class,
 		For: NoOperation, Timeout: p.Timeout, Held: p.Held,
 	}
 	if p.For != none {
@@ -150,6 +154,7 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 	}
 	effects, err := tellEnd(op.controller, j.ref, f, reason, now)
 	if err == nil {
+		c.heedGang(now, t, op, f)
 		out.Ended = append(out.Ended, Ended{Operation: op.id, JobRef: j.ref, Finished: f})
 		c.carryOut(now, op, effects, out)
 	}
@@ -182,6 +187,9 @@ func (c *Core) update(now time.Time, out *Decisions) {
 		c.holdClocks()
 	}
 	c.updateTrees(now)
+	for _, t := range c.trees {
+		c.reportGangs(t, out)
+	}
 	c.settleStirred()
 	c.each(c.timed, func(op *running) {
 		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
@@ -260,7 +261,7 @@ func tagsOf(id NodeID) []string {
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
-	switch rapid.IntRange(0, 22).Draw(r, "step") {
+	switch rapid.IntRange(0, 26).Draw(r, "step") {
 	case 0, 1:
 		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, schedule_in_single_tree: %v, consider_guarantees_for_single_tree: %v, ban_nodes_with_failed_jobs: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
@@ -343,7 +344,52 @@ func (w *world) step(r *rapid.T) {
 		w.take()
 	case 22:
 		w.adopt(op, node, int32(rapid.IntRange(0, 4).Draw(r, "cookie")))
+	case 23:
+		_, _ = w.startExternal(fmt.Sprintf("{pool: %s, external: {gang_size: %d, gang_whole: %v, free_room_only: %v}}",
+			rapid.SampledFrom([]string{"production", "batch"}).Draw(r, "pool"), rapid.IntRange(0, 3).Draw(r, "gang"),
+			rapid.Bool().Draw(r, "whole"), rapid.Bool().Draw(r, "free")))
+	case 24:
+		cpu := rapid.Int64Range(1, 2).Draw(r, "cpu")
+		_ = w.offer(op, operation.Offered{
+			Task: fmt.Sprint("pods", cpu), Resources: resource.Amounts{resource.UserSlots: 1, resource.CPU: cpu * 100, resource.Memory: 1 << 20},
+			Class: operation.Class(rapid.IntRange(0, 2).Draw(r, "class")), Alone: rapid.Bool().Draw(r, "alone"),
+			Priority: rapid.Int32Range(-1, 1).Draw(r, "priority"), Cookies: []int32{rapid.Int32Range(0, 5).Draw(r, "first"), rapid.Int32Range(0, 5).Draw(r, "second")},
+		})
+	case 25:
+		_ = w.do(&WithdrawInput{op, fmt.Sprint("pods", rapid.IntRange(1, 2).Draw(r, "cpu")), []int32{rapid.Int32Range(0, 5).Draw(r, "cookie")}})
+		w.take()
+	case 26:
+		if rapid.Bool().Draw(r, "pin") {
+			_ = w.do(&PinInput{JobID(rapid.IntRange(0, 40).Draw(r, "job")), w.now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(r, "until"))})
+		} else {
+			_ = w.do(&DeniedClassesInput{node, scheduling.Classes{}.With(int32(rapid.IntRange(0, 2).Draw(r, "denied")))})
+		}
+		w.take()
 	}
+}
+
+// startExternal starts an external operation, unless limits refuse it.
+func (w *world) startExternal(spec string) (OperationID, error) {
+	w.tb.Helper()
+	s, err := operation.Read(expected.Document(w.tb, spec), operation.ReadOptions{External: true})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	id := w.next
+	if err := w.do(&StartInput{id, "anna", s.Spec}); err != nil {
+		return id, err
+	}
+	w.next++
+	w.take()
+	return id, nil
+}
+
+// offer offers jobs of an operation, which may refuse them.
+func (w *world) offer(op OperationID, offered operation.Offered) error {
+	w.tb.Helper()
+	err := w.do(&OfferInput{op, offered})
+	w.take()
+	return err
 }
 
 // change updates the parameters of an operation if its pools accept the change.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -39,6 +40,7 @@ func Inputs() []Input {
 		&NodeInput{}, &NodeLossInput{}, &HeartbeatInput{}, &ReportInput{}, &SeenInput{}, &ReconcileInput{}, &JobUsageInput{},
 		&StartInput{}, &AbortInput{}, &CompleteInput{}, &SuspendInput{}, &ResumeInput{}, &ParametersInput{},
 		&UpdateInput{}, &NextJobInput{}, &ReviveInput{}, &PoolStateInput{}, &AwaitInput{}, &AdoptInput{}, &LiftInput{},
+		&DeniedClassesInput{}, &PinInput{}, &OfferInput{}, &WithdrawInput{},
 	}
 }
 
@@ -86,6 +88,18 @@ type (
 	ReportInput struct{ Finished []Finished }
 	// SeenInput notes that a node is online and gives it no work.
 	SeenInput struct{ Node NodeID }
+	// DeniedClassesInput sets which constraint classes a node denies. It is refused if
+	// the node does not exist.
+	DeniedClassesInput struct {
+		Node   NodeID
+		Denied scheduling.Classes
+	}
+	// PinInput keeps a running job from being preempted before a time; zero lets it be
+	// preempted again. A job that is unknown, or is being stopped, is left as it is.
+	PinInput struct {
+		Job   JobID
+		Until time.Time
+	}
 	// ReconcileInput lists all jobs that a node reports as running. Jobs that
 	// the core counts on the node and the node does not have are aborted; jobs
 	// that the core does not know are stopped.
@@ -131,6 +145,24 @@ type (
 	ParametersInput struct {
 		Operation OperationID
 		Update    operation.Update
+	}
+)
+
+// Inputs from owners of external operations.
+type (
+	// OfferInput adds jobs to an external operation. It is refused if the operation
+	// does not exist or is not external, if it has too many tasks, or if jobs of the
+	// task hold other amounts.
+	OfferInput struct {
+		Operation OperationID
+		Offered   operation.Offered
+	}
+	// WithdrawInput removes jobs of a task that wait; those that run stay. It is refused
+	// if the operation does not exist or is not external.
+	WithdrawInput struct {
+		Operation OperationID
+		Task      string
+		Cookies   []int32
 	}
 )
 
@@ -201,7 +233,25 @@ func (i *ReportInput) apply(c *Core, now time.Time, out *Decisions) error {
 
 func (i *SeenInput) apply(c *Core, now time.Time, out *Decisions) error {
 	c.seen(now, i.Node, out)
+	c.takesNoJobs(i.Node, out)
 	return nil
+}
+
+func (i *DeniedClassesInput) apply(c *Core, _ time.Time, out *Decisions) error {
+	return c.denyClasses(i.Node, i.Denied, out)
+}
+
+func (i *PinInput) apply(c *Core, _ time.Time, out *Decisions) error {
+	c.pin(i.Job, i.Until, out)
+	return nil
+}
+
+func (i *OfferInput) apply(c *Core, _ time.Time, out *Decisions) error {
+	return c.offer(i.Operation, i.Offered, out)
+}
+
+func (i *WithdrawInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.withdraw(i.Operation, i.Task, i.Cookies)
 }
 
 func (i *ReconcileInput) apply(c *Core, now time.Time, out *Decisions) error {

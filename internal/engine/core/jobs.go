@@ -26,6 +26,8 @@ type JobInfo struct {
 	Preempted bool
 	// Stopping is why it is being stopped, NotAborted if it is not.
 	Stopping operation.AbortReason
+	// PinnedUntil is until when it is not preempted; zero if it is not pinned.
+	PinnedUntil time.Time
 }
 
 // JobsOf returns the running jobs of an operation, tree by tree, oldest first.
@@ -74,5 +76,6 @@ func (c *Core) jobInfo(t *tree, at scheduling.Allocation) JobInfo {
 		Job: j.id, Operation: j.operation, Tree: t.id, Node: node, NodeName: c.nodes[node].name, JobRef: j.ref,
 		Task:      c.operations[j.operation].controller.Spec().Tasks[j.ref.Task].Name,
 		Resources: d.Usage, Started: d.Started, Class: d.Class, Preempted: d.Preempted, Stopping: j.stopping,
+		PinnedUntil: t.state.PinnedUntil(at),
 	}
 }

@@ -19,7 +19,7 @@ func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource
 	}
 	c.nodes = append(c.nodes, make([]*node, max(0, int(id)+1-len(c.nodes)))...)
 	if old := c.nodes[id]; old != nil {
-		fresh.tree, fresh.at = old.tree, old.at
+		fresh.tree, fresh.at, fresh.denied = old.tree, old.at, old.denied
 		if old.tree != none {
 			c.trees[old.tree].state.SetNodeLimits(old.at, resources)
 			c.trees[old.tree].state.SetNodeTags(old.at, fresh.tags)
@@ -65,6 +65,7 @@ func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	t := c.trees[belongs]
 	t.nodesChanged = true
 	n.at = t.state.AddNode(n.resources, n.tags)
+	t.state.SetDenied(n.at, n.denied)
 	t.nodes = append(t.nodes, make([]NodeID, max(0, int(n.at)+1-len(t.nodes)))...)
 	t.nodes[n.at] = id
 	c.renewBans(n)

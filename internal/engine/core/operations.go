@@ -182,6 +182,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 		Element: e, Patience: pool.ForOperation(&at.options), Filter: at.options.SchedulingTagFilter.Value(),
 		Specified: at.options.ResourceLimits.Value(),
 		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
+		FreeRoomOnly: spec.External.Value().FreeRoomOnly.Value(),
 	}
 }
 
@@ -213,14 +214,25 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 func (c *Core) sync(op *running) {
 	c.stir(op)
 	blocked := op.controller.Blocked() != operation.NotBlocked
+	gang, isGang := op.controller.Gang()
 	var groups [8]scheduling.Group
 	list := groups[:0]
-	for _, g := range op.controller.Groups() {
+	for i, g := range op.controller.Groups() {
 		waiting := int32(g.Pending)
 		if blocked {
 			waiting = 0
 		}
-		list = append(list, scheduling.Group{Resources: g.Resources, Waiting: waiting})
+		if isGang && waiting > 0 {
+			g.Resources = op.controller.Largest(i)
+		}
+		class, alone := g.Class()
+		list = append(list, scheduling.Group{
+			Resources: g.Resources, Waiting: waiting, Class: int32(class), Alone: alone, Priority: g.Priority(),
+		})
+	}
+	if isGang {
+		c.syncGang(op, gang, list)
+		return
 	}
 	for i := range op.places {
 		c.trees[op.places[i].tree].state.SetWaiting(op.places[i].slot, list)

@@ -152,6 +152,15 @@ func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	}
 }
 
+// taskNames returns the names of the tasks of a specification: an external operation may
+// have none.
+func taskNames(spec *operation.Spec) (names string) {
+	for _, t := range spec.Tasks {
+		names += t.Name + " "
+	}
+	return names
+}
+
 // written returns everything that a picture holds as text.
 func written(s *Picture) string {
 	var b strings.Builder
@@ -162,7 +171,7 @@ func written(s *Picture) string {
 		}
 	}
 	for o := range s.Operations() {
-		fmt.Fprintf(&b, "%d %s %s %+v\n", o.ID, o.State, o.Spec.Tasks[0].Name, o.Statistics)
+		fmt.Fprintf(&b, "%d %s %s %+v\n", o.ID, o.State, taskNames(o.Spec), o.Statistics)
 		for seat := range s.Seats(o) {
 			fmt.Fprintf(&b, "%+v\n", *seat)
 		}

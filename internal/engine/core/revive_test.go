@@ -44,7 +44,7 @@ type figures struct {
 	Suspended        bool
 	Counters         operation.Counters
 	Pools            []string
-	Usage            resource.Amounts
+	Usage            resource.Amounts // of jobs: room that is kept for a gang is not taken over
 }
 
 func figuresOf(c *Core) map[OperationID]figures {
@@ -52,9 +52,14 @@ func figuresOf(c *Core) map[OperationID]figures {
 	picture := c.Picture(time.Time{})
 	for o := range picture.Operations() {
 		f := figures{Pending: o.Statistics.Pending, Running: o.Statistics.Running, Suspended: o.Suspended, Counters: o.Statistics.Counters}
+		if c.ControllerOf(o.ID).Spec().IsExternal() {
+			f.Pending = 0 // the owner offers its jobs again
+		}
 		for seat := range picture.Seats(o) {
 			f.Pools = append(f.Pools, seat.Pool)
-			f.Usage = f.Usage.Add(seat.Usage)
+		}
+		for _, j := range c.JobsOf(o.ID) {
+			f.Usage = f.Usage.Add(j.Resources)
 		}
 		all[o.ID] = f
 	}

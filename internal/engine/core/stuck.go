@@ -118,10 +118,15 @@ func isDue(now time.Time, last *time.Time, period time.Duration) bool {
 }
 
 // eachSuspect calls a function for every operation that may be stuck, which the
-// function may end.
+// function may end. An external operation is never stuck: the node for its jobs may be
+// yet to come.
 func (c *Core) eachSuspect(visit func(*running)) {
 	c.settleStirred()
-	c.each(c.suspects, visit)
+	c.each(c.suspects, func(op *running) {
+		if !op.controller.Spec().IsExternal() {
+			visit(op)
+		}
+	})
 }
 
 // each calls a function for every operation of a list that has not ended, which the

@@ -37,6 +37,8 @@ type tree struct {
 	// nodesChanged reports whether limits that depend on node filters are out of
 	// date.
 	nodesChanged bool
+	// assembling is the gang that assembled when trees were last compared.
+	assembling int32
 }
 
 // pool is a pool as the core knows it.
@@ -112,7 +114,7 @@ func (c *Core) CheckTrees(trees []document.Named[*pooltree.Tree]) error {
 }
 
 func (c *Core) newTree(id TreeID, name string, config *pooltree.Tree) *tree {
-	t := &tree{id: id, name: name, config: config, core: c, pools: map[string]*pool{}}
+	t := &tree{id: id, name: name, config: config, core: c, pools: map[string]*pool{}, assembling: none}
 	root := scheduling.PoolParameters{Name: RootName, Element: entitlement.Root(), Effective: config.Root().Effective()}
 	t.state = scheduling.New(t.settings(config), entitlement.Options(config), root)
 	t.owners = append(t.owners, NoOperation)
@@ -133,6 +135,7 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 		Packing:            scheduling.PackingOf(s.Packing),
 		BestSharePeriod:    s.BestAllocationPeriod.Value(),
 		NodeReconnection:   s.NodeReconnectionTimeout.Value(),
+		GangAssembly:       max(s.GangAssemblyTimeout.Value(), 2*t.core.settings.HeartbeatPeriod),
 	}
 }
 

@@ -31,6 +31,7 @@ const (
 	RuleGangRestart      document.Rule = "gang_restart"    // restart_completed_jobs in a gang
 	RuleIneffective      document.Rule = "ineffective"     // the value has no effect because of another one; a warning
 	RuleNotMutable       document.Rule = "not_mutable"     // an option that cannot be changed at run time
+	RuleExternal         document.Rule = "external"        // an external operation that no driver starts, or options that it cannot have
 )
 
 // refuseOption reports a problem with an option of the map that the reader is
@@ -70,15 +71,26 @@ func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string,
 	if v.Kind() != document.MapKind && !v.IsNull() {
 		return
 	}
+	if spec.IsExternal() {
+		checkExternal(r, v, spec, options)
+		options.CommandOptional = true
+	}
 	tasks, ok := specTable.Find(v, "tasks")
+	if !ok && spec.IsExternal() {
+		return
+	}
 	if !ok || tasks.Value.IsNull() || tasks.Value.Kind() == document.MapKind && len(tasks.Value.Entries()) == 0 {
 		refuseOption(r, specTable, v, "tasks", document.RuleMissing, "an operation has at least one task")
 		return
 	}
 	r.Enter("tasks")
 	entries := tasks.Value.Entries()
-	if len(entries) > MaxTaskCount {
-		r.Refuse(tasks.At, RuleTooManyTasks, fmt.Sprintf("there are %d tasks; the limit is %d", len(entries), MaxTaskCount))
+	most := MaxTaskCount
+	if spec.IsExternal() {
+		most = MaxExternalTasks
+	}
+	if len(entries) > most {
+		r.Refuse(tasks.At, RuleTooManyTasks, fmt.Sprintf("there are %d tasks; the limit is %d", len(entries), most))
 	}
 	var good []*Task
 	for i, e := range entries {
@@ -97,6 +109,26 @@ func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string,
 	}
 	checkTotals(r, tasks, good)
 	r.Leave()
+}
+
+// checkExternal rejects an external operation that no driver starts, and options that
+// concern jobs which the scheduler retries.
+func checkExternal(r *document.Reader, v document.Value, spec *Spec, options ReadOptions) {
+	if !options.External {
+		refuseOption(r, specTable, v, "external", RuleExternal, "only drivers of the scheduler start external operations")
+	}
+	for _, o := range []struct {
+		name string
+		set  bool
+	}{
+		{"is_gang", spec.IsGang.Value()}, {"fail_on_job_restart", spec.FailOnJobRestart.Value()},
+		{"suspend_on_job_failure", spec.SuspendOnJobFailure.Value()}, {"ban_nodes_with_failed_jobs", spec.BanNodesWithFailedJobs.Value()},
+		{"time_limit", spec.TimeLimit.IsSet()},
+	} {
+		if o.set {
+			refuseOption(r, specTable, v, o.name, RuleExternal, "the owner of the jobs retries them, not the scheduler")
+		}
+	}
 }
 
 // readAgain returns the task, or nil if it has a problem. The problem has

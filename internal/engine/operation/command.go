@@ -102,6 +102,10 @@ func (c *Controller) Deadline() (time.Time, bool) {
 	switch {
 	case c.life.State != Running:
 		return time.Time{}, false
+	case c.isStale():
+		return c.gangDeadline(), true
+	case c.spec.IsExternal():
+		return time.Time{}, false
 	case c.failing:
 		return c.deadline, true
 	case !c.backoff.waits():
@@ -120,6 +124,8 @@ func (c *Controller) Tick(now time.Time) Effects {
 	switch {
 	case !ok || now.Before(deadline):
 		return Effects{}
+	case c.spec.IsExternal():
+		return c.tickGang(now)
 	case c.failing:
 		return c.fail(*c.result, now)
 	case c.backoff.waits() && !now.Before(c.backoff.until):

@@ -31,6 +31,10 @@ type Controller struct {
 	deadline time.Time
 	banned   []string // sorted names of nodes
 	backoff  backoff
+	// gangDone is how many jobs of an external gang have completed since it started,
+	// and stale since when too few of them run.
+	gangDone int
+	stale    time.Time
 }
 
 // jobs are the sets of jobs and the values derived from them.
@@ -62,6 +66,7 @@ type task struct {
 	failOnRestart    bool
 	memory           reserves
 	counters         Counters
+	kind             kind // of an external operation
 }
 
 // Group is the waiting jobs of one task. Groups have the same indices as
@@ -71,6 +76,7 @@ type Group struct {
 	// more memory; when only such jobs wait, it is what the first of them needs.
 	Resources resource.Amounts
 	Pending   int
+	kind      kind
 }
 
 // JobRef identifies a running job within its operation.
@@ -120,17 +126,23 @@ func New(spec *Spec, now time.Time) *Controller {
 	c.tasks = make([]task, len(spec.Tasks))
 	c.groups = make([]Group, len(spec.Tasks))
 	for i := range spec.Tasks {
-		s := &spec.Tasks[i].Value
-		t := &c.tasks[i]
-		t.count = int32(s.JobCount)
-		t.memory = newReserves(s, c.memory, c.proxyAtMost())
-		t.base = s.JobResources(t.memory.total())
-		t.restartCompleted = s.RestartCompletedJobs.Value()
-		t.failOnRestart = s.FailOnJobRestart.Value() || spec.FailOnJobRestart.Value()
-		t.running = newBitmap(t.count)
+		c.tasks[i] = c.newTask(&spec.Tasks[i].Value)
 	}
 	c.recount()
 	return c
+}
+
+// newTask returns the jobs of a task, all of which wait; an external one has none.
+func (c *Controller) newTask(s *Task) (t task) {
+	if !c.spec.IsExternal() {
+		t.count = int32(s.JobCount)
+	}
+	t.memory = newReserves(s, c.memory, c.proxyAtMost())
+	t.base = s.JobResources(t.memory.total())
+	t.restartCompleted = s.RestartCompletedJobs.Value()
+	t.failOnRestart = s.FailOnJobRestart.Value() || c.spec.FailOnJobRestart.Value()
+	t.running = newBitmap(t.count)
+	return t
 }
 
 // Spec returns the specification with the changes made so far.
@@ -230,6 +242,7 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 	}
 	c.nextIndex++
 	t.started++
+	c.stale = time.Time{}
 	return job, NotBlocked
 }
 
@@ -339,7 +352,7 @@ func (c *Controller) recount() {
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		pending := t.pendingCount()
-		c.groups[i] = Group{Resources: t.offer(), Pending: pending}
+		c.groups[i] = Group{Resources: t.offer(), Pending: pending, kind: t.kind}
 		c.pending += pending
 		c.running += int(t.runningCount)
 		c.needed = c.needed.Add(t.needed())

@@ -106,7 +106,7 @@ func TestAnOperationsNeedsAreTheSumOfItsJobsNeeds(t *testing.T) {
 		return resource.Amounts{resource.UserSlots: 1, resource.CPU: cpu, resource.GPU: gpu, resource.Memory: gib << 30}
 	}
 	big, small := job(400, 1, 4), job(50, 0, 8) // half of memory_limit
-	if g := b.Groups(); g[0] != (Group{big, 2}) || g[1] != (Group{small, 3}) {
+	if g := b.Groups(); g[0] != (Group{Resources: big, Pending: 2}) || g[1] != (Group{Resources: small, Pending: 3}) {
 		t.Errorf("groups %v", g)
 	}
 	if want := (resource.Amounts{5, 950, 2, 32 << 30, 0}); b.Needed() != want {

@@ -62,6 +62,7 @@ func reference() string {
 	section("### `disk_request`", "", diskTable.Options(), none)
 	section("### `tmpfs_volumes`, each", "", tmpfsTable.Options(), none)
 	section("## `job_cpu_monitor`", "", cpuMonitorTable.Options(), none)
+	section("## `external`", "", externalTable.Options(), none)
 	section("## What can be changed while an operation runs", "In one tree, "+expected.Codes(treeMutable)+
 		". A weight for all trees overrides that of a single tree; the pool of a single tree overrides that for all.\n\n", UpdateOptions(), none)
 	lifeCycle(&b)

@@ -100,6 +100,9 @@ func (c *Controller) JobEnded(job JobRef, o Outcome, now time.Time) (Effects, er
 		return Effects{}, err
 	}
 	c.learn(job, &o)
+	if c.spec.IsExternal() {
+		return c.endExternal(job, &o, now)
+	}
 	switch o.State {
 	case EndCompleted:
 		return c.JobCompleted(job, now)

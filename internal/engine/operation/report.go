@@ -169,7 +169,7 @@ func (c *Controller) settle(now time.Time) (effects Effects) {
 	case c.running > 0:
 	case c.failing:
 		c.enter(&effects, Fail, now)
-	case c.pending == 0 && c.life.State == Running:
+	case c.pending == 0 && c.life.State == Running && !c.spec.IsExternal():
 		c.enter(&effects, Complete, now)
 	}
 	return effects
@@ -249,9 +249,12 @@ func (c *Controller) takeBack(reason AbortReason, again bool) AbortReason {
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		t.counters.Aborted[reason] += int64(t.runningCount)
-		if again {
+		switch {
+		case c.spec.IsExternal():
+			t.stopRunning()
+		case again:
 			t.reset()
-		} else {
+		default:
 			t.returnRunning()
 		}
 	}
@@ -259,6 +262,7 @@ func (c *Controller) takeBack(reason AbortReason, again bool) AbortReason {
 		c.incarnation++
 	}
 	c.recount()
+	c.settleGang()
 	return reason
 }
 

@@ -291,6 +291,9 @@ func (c *Controller) Configure(config MemoryConfig) error {
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("memory of jobs: %w", err)
 	}
+	if c.spec.IsExternal() {
+		return nil // jobs hold what their owner says
+	}
 	if c.nextIndex > 0 {
 		return fmt.Errorf("memory of jobs: the operation has started %d already", c.nextIndex)
 	}

@@ -13,7 +13,9 @@ func (c *Controller) Disown() {
 		for cookie := range t.next {
 			if t.running.has(cookie) {
 				t.running.remove(cookie)
-				t.putBack(cookie)
+				if !c.spec.IsExternal() {
+					t.putBack(cookie)
+				}
 			}
 		}
 		t.runningCount = 0
@@ -31,6 +33,9 @@ func (c *Controller) Adopt(ref JobRef) error {
 		return ErrNotRunning
 	}
 	t := &c.tasks[ref.Task]
+	if c.spec.IsExternal() {
+		return c.adoptExternal(ref)
+	}
 	if ref.Cookie < 0 || ref.Cookie >= t.count || !t.isPending(ref.Cookie) {
 		return ErrNotRunning
 	}
@@ -55,7 +60,9 @@ func (c *Controller) TakeBack(ref JobRef) error {
 	}
 	t := &c.tasks[ref.Task]
 	t.running.remove(ref.Cookie)
-	t.putBack(ref.Cookie)
+	if !c.spec.IsExternal() { // else its owner offers it again
+		t.putBack(ref.Cookie)
+	}
 	t.runningCount--
 	t.recountOwn()
 	c.recount()

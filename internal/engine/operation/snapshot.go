@@ -10,18 +10,20 @@ import (
 // that encoding/json and encoding/gob can store. JSON uses names instead of
 // numbers, so that other versions can read it.
 type Snapshot struct {
-	Life        Life           `json:"life"`
-	Start       time.Time      `json:"start"`
-	Incarnation uint32         `json:"incarnation,omitempty"`
-	NextIndex   uint64         `json:"next_index"`
-	FailedJobs  int64          `json:"failed_jobs,omitempty"`
-	Result      *Error         `json:"result,omitempty"`
-	Failing     bool           `json:"failing,omitempty"`
-	Deadline    time.Time      `json:"deadline,omitzero"`
-	BannedNodes []string       `json:"banned_nodes,omitempty"`
-	Backoff     *Backoff       `json:"backoff,omitempty"`
-	Memory      *MemoryConfig  `json:"memory,omitempty"`
-	Tasks       []TaskSnapshot `json:"tasks"`
+	Life        Life          `json:"life"`
+	Start       time.Time     `json:"start"`
+	Incarnation uint32        `json:"incarnation,omitempty"`
+	NextIndex   uint64        `json:"next_index"`
+	FailedJobs  int64         `json:"failed_jobs,omitempty"`
+	Result      *Error        `json:"result,omitempty"`
+	Failing     bool          `json:"failing,omitempty"`
+	Deadline    time.Time     `json:"deadline,omitzero"`
+	BannedNodes []string      `json:"banned_nodes,omitempty"`
+	Backoff     *Backoff      `json:"backoff,omitempty"`
+	Memory      *MemoryConfig `json:"memory,omitempty"`
+	// GangDone is how many jobs of an external gang have completed since it started.
+	GangDone int            `json:"gang_done,omitempty"`
+	Tasks    []TaskSnapshot `json:"tasks"`
 }
 
 // TaskSnapshot is the state of one task.
@@ -53,7 +55,7 @@ func (c *Controller) Snapshot() Snapshot {
 	s := Snapshot{
 		Life: c.life, Start: c.start, Incarnation: c.incarnation, NextIndex: c.nextIndex, FailedJobs: c.failed,
 		Result: c.result, Failing: c.failing, Deadline: c.deadline, BannedNodes: slices.Clone(c.banned),
-		Tasks: make([]TaskSnapshot, len(c.tasks)),
+		Tasks: make([]TaskSnapshot, len(c.tasks)), GangDone: c.gangDone,
 	}
 	s.Life.Events = slices.Clone(s.Life.Events)
 	if c.backoff != (backoff{}) {
@@ -69,6 +71,10 @@ func (c *Controller) Snapshot() Snapshot {
 		*into = TaskSnapshot{
 			Name: c.spec.Tasks[i].Name, JobCount: t.count, Next: t.next, Running: t.running.bytes(), Started: t.started,
 			Ended: t.counters.snapshot(), Memory: t.memory.snapshot(),
+		}
+		if c.spec.IsExternal() {
+			into.JobCount, into.Next, into.Running = 0, 0, nil
+			continue
 		}
 		if t.returned.size+t.raised.size > 0 {
 			back := newBitmap(t.count)
@@ -114,6 +120,7 @@ func Restore(spec *Spec, s Snapshot) (*Controller, error) {
 	c.life, c.incarnation, c.nextIndex, c.failed = s.Life, s.Incarnation, s.NextIndex, s.FailedJobs
 	c.life.Events = slices.Clone(s.Life.Events)
 	c.result, c.failing, c.deadline = s.Result, s.Failing, s.Deadline
+	c.gangDone = s.GangDone
 	c.banned = slices.Clone(s.BannedNodes)
 	slices.Sort(c.banned)
 	if b := s.Backoff; b != nil {

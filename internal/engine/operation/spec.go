@@ -39,6 +39,9 @@ type Spec struct {
 	RequirePoolsExist       document.Optional[bool]
 	MaxStderrCount          document.Optional[int]
 
+	// External is set for operations whose jobs belong to another system.
+	External document.Optional[External]
+
 	CPUMonitor CPUMonitor
 	// Memory has the options that tasks inherit.
 	Memory MemoryOptions
@@ -122,6 +125,8 @@ var specOptions = concat(
 			func(c *Spec) *opt[bool] { return &c.RequirePoolsExist }, switched.Default(false)),
 		document.Maybe("max_stderr_count", "For how many jobs stderr is kept.",
 			func(c *Spec) *opt[int] { return &c.MaxStderrCount }, document.Between(document.Ints, 0, 150).Default(10)),
+		document.Maybe("external", "The jobs belong to another system, such as Kubernetes, which offers them. Only drivers of the scheduler start such operations.",
+			func(c *Spec) *opt[External] { return &c.External }, externalTable.Type()),
 		document.Section("job_cpu_monitor", "How the CPU limit of a running job follows its usage.",
 			func(c *Spec) *CPUMonitor { return &c.CPUMonitor }, cpuMonitorTable),
 	},
@@ -147,6 +152,8 @@ type ReadOptions struct {
 	// CommandOptional allows tasks without a command, for simulations that run
 	// nothing.
 	CommandOptional bool
+	// External allows external operations, whose tasks appear later.
+	External bool
 }
 
 // Specification is the full result of reading a document.

@@ -46,6 +46,7 @@ type TreeConfig struct {
 	GuaranteedJobResources      document.Optional[resource.Partial]
 	Batch                       document.Optional[BatchScheduling]
 	Packing                     Packing
+	GangAssemblyTimeout         document.Optional[time.Duration]
 
 	Preemption TreePreemption
 

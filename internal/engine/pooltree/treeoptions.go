@@ -128,6 +128,8 @@ var schedulingOptions = []document.Option[TreeConfig]{
 		func(c *TreeConfig) *opt[BatchScheduling] { return &c.Batch }, batchTable.Type()),
 	document.Section("packing", "Let jobs wait for a node whose free resources suit them better.",
 		func(c *TreeConfig) *Packing { return &c.Packing }, packingTable),
+	document.Maybe("gang_assembly_timeout", "How long the scheduler keeps room for some jobs of a gang while it looks for room for the others. It is at least two heartbeat periods.",
+		func(c *TreeConfig) *opt[time.Duration] { return &c.GangAssemblyTimeout }, duration.Default(5*time.Second)),
 }
 
 // starvationOptions decide when operations and pools starve and what is

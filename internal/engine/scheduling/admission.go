@@ -121,6 +121,7 @@ func (t *Tree) RemoveOperation(slot int32) (admitted []int32) {
 
 // leave removes an operation from the counts, queues and heaps of its pools.
 func (t *Tree) leave(slot int32) {
+	t.abandon(slot)
 	e := &t.elements[slot]
 	t.mark(slot, forBoth)
 	op := e.operation

@@ -26,9 +26,12 @@ type allocation struct {
 	// progress first.
 	before, after Allocation
 	group         int32
-	class         Class
-	preempted     bool
-	alive         bool
+	// pinned is until when it is no victim, in microseconds since 1970.
+	pinned    int64
+	class     Class
+	preempted bool
+	tentative bool // it leaves if the gang that assembles starts
+	alive     bool
 }
 
 // ledger has the allocations of an operation in the order of their progress,
@@ -46,6 +49,14 @@ type ledger struct {
 	count            int32
 	counts           [classCount]int32
 	usage            [classCount]resource.Amounts
+}
+
+// total returns what all allocations hold.
+func (l *ledger) total() (sum resource.Amounts) {
+	for c := range l.usage {
+		sum = sum.Add(l.usage[c])
+	}
+	return sum
 }
 
 func newLedger() ledger {

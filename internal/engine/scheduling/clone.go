@@ -38,6 +38,10 @@ func (t *Tree) Clone() *Tree {
 			op := *e.operation
 			op.groups = slices.Clone(op.groups)
 			op.banned, op.sightings = slices.Clone(op.banned), slices.Clone(op.sightings)
+			if op.gang != nil {
+				own := *op.gang
+				op.gang = &own
+			}
 			e.operation = &op
 		}
 	}
@@ -46,6 +50,7 @@ func (t *Tree) Clone() *Tree {
 	for i := range c.nodes {
 		c.nodes[i].allocations = slices.Clone(c.nodes[i].allocations)
 	}
+	c.lonely = nil
 	c.pulses = slices.Clone(t.pulses)
 	for i := range c.pulses {
 		c.pulses[i].changed = true
@@ -57,6 +62,8 @@ func (t *Tree) Clone() *Tree {
 		c.starving[i] = slices.Clone(t.starving[i])
 	}
 	c.guaranteed = slices.Clone(t.guaranteed)
+	c.gangs, c.gangQueue, c.assembled = slices.Clone(t.gangs), nil, slices.Clone(t.assembled)
+	c.assembly.members, c.assembly.victims = slices.Clone(t.assembly.members), slices.Clone(t.assembly.victims)
 	if len(t.result.Elements) > 0 {
 		c.result = fairshare.Result{
 			Total: t.result.Total, Elements: slices.Clone(t.result.Elements), Pools: slices.Clone(t.result.Pools),
@@ -102,14 +109,19 @@ func (t *Tree) Hash(h hash.Hash) {
 		for _, id := range n.allocations {
 			w.number(int64(id))
 		}
+		for _, word := range n.denied {
+			w.number(int64(word))
+		}
 	}
 	for i := range t.allocations {
 		a := &t.allocations[i]
 		w.amounts(a.usage)
 		w.number(a.progress.UnixNano())
 		w.number(int64(a.operation), int64(a.node), int64(a.before), int64(a.after), int64(a.class), int64(a.group))
-		w.flag(a.preempted, a.alive)
+		w.flag(a.preempted, a.alive, a.tentative)
+		w.number(a.pinned)
 	}
+	t.hashGangs(&w)
 	for _, list := range t.starving {
 		for _, slot := range list {
 			w.number(int64(slot))
@@ -179,8 +191,16 @@ func (w *writer) element(e *element) {
 		w.amounts(s.free)
 	}
 	w.number(int64(op.count), int64(op.waitsAt), int64(op.fifoIndex))
+	w.flag(op.freeRoomOnly)
+	w.number(op.pinned)
+	if g := op.gang; g != nil {
+		w.number(int64(g.lack), int64(g.retreats))
+		w.flag(g.whole, g.elsewhere)
+		w.time(g.aside)
+	}
 	for _, g := range op.groups {
 		w.amounts(g.Resources)
-		w.number(int64(g.Waiting))
+		w.number(int64(g.Waiting), int64(g.Class), int64(g.Priority))
+		w.flag(g.Alone)
 	}
 }

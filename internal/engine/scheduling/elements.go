@@ -37,11 +37,13 @@ type OperationParameters struct {
 	// Graceful operations are asked to release what is above their share; they
 	// are never preempted for others.
 	Graceful bool
+	// FreeRoomOnly operations preempt nothing: their jobs start in free room.
+	FreeRoomOnly bool
 }
 
 // New returns a tree with only a root pool.
 func New(settings Settings, options fairshare.Options, root PoolParameters) *Tree {
-	t := &Tree{settings: settings, room: 1}
+	t := &Tree{settings: settings, room: 1, assembly: assembly{slot: none}}
 	t.shares.Options = options
 	t.addElement(0, root.Element, fairshare.KindPool)
 	t.elements[0].pool = &poolState{}
@@ -155,6 +157,7 @@ func (t *Tree) RemovePool(slot int32) {
 }
 
 func (t *Tree) free(slot int32) {
+	t.dropGang(slot)
 	t.elements[slot] = t.elements[slot].vacated()
 	t.weigh(slot)
 	t.mark(slot, forBoth)
@@ -188,8 +191,10 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	e.patience, e.rest().specified = p.Patience, p.Specified
 	if e.operation.filter != p.Filter {
 		t.resize(slot)
+		t.abandon(slot)
 	}
 	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
+	e.operation.freeRoomOnly = p.FreeRoomOnly
 	e.operation.classes.guard = p.Patience.Threshold
 	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
 	t.weigh(slot)
@@ -200,10 +205,17 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 func (t *Tree) SetWaiting(slot int32, groups []Group) {
 	op := t.elements[slot].operation
 	t.mark(slot, forBoth)
+	if t.assembly.slot == slot {
+		if t.waitsAlike(groups) {
+			return
+		}
+		t.abandon(slot)
+	}
 	op.groups = append(op.groups[:0], groups...)
-	op.waiting = 0
+	op.waiting, op.ranked = 0, false
 	for _, g := range op.groups {
 		op.waiting += g.Waiting
+		op.ranked = op.ranked || g.Priority != 0
 	}
 	t.lowerLeast(slot)
 	t.refresh(slot)
@@ -295,6 +307,9 @@ func (t *Tree) leastOf(p *poolState) resource.Amounts {
 
 // Suspend stops an operation from starting jobs, or lets it start them again.
 func (t *Tree) Suspend(slot int32, suspended bool) {
+	if suspended {
+		t.abandon(slot)
+	}
 	t.elements[slot].operation.suspended = suspended
 	t.mark(slot, forBoth)
 	t.refresh(slot)

@@ -63,6 +63,8 @@ type Explanation struct {
 	// Share derives the fair share; HasShare is false before the first update.
 	Share    fairshare.Derivation
 	HasShare bool
+	// Gang is nil unless jobs start only together.
+	Gang *GangOutlook
 }
 
 // GroupExplanation explains one kind of jobs.
@@ -72,7 +74,9 @@ type GroupExplanation struct {
 	// and matching ones without, TooSmall the number of these that lack room even if
 	// empty. Free is what the lacking nodes have left together.
 	Fitting, Lacking, TooSmall int
-	Free                       resource.Amounts
+	// Denied is the number of nodes that deny the constraint class of the jobs.
+	Denied int
+	Free   resource.Amounts
 	// Largest is the most of every resource that a matching node has.
 	Largest resource.Amounts
 	// Need is what a node must have free: what a job needs, and at least the tree's
@@ -146,6 +150,10 @@ func (t *Tree) explain(slot int32, closed func(Node) bool, preemption bool) Expl
 		}
 	}
 	t.explainNodes(slot, &x, closed, add)
+	if op.isWaitingGang() {
+		x.Gang = t.gangOutlook(slot, closed)
+		add(Obstacle{Refusal: RefusedGang, Group: none, Element: none, Needed: x.Gang.Lack, Available: min(x.Gang.Fitting, x.Gang.Waiting)})
+	}
 	if preemption && t.mayStart(slot) { // else limits leave no room, whatever is preempted
 		room := t.victimRoom()
 		for at := range t.nodes {
@@ -376,6 +384,7 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, closed func(Node) bool, 
 		excluded = append(excluded, Obstacle{Refusal: RefusedTag, Group: none, Element: at})
 	}
 	banned := Obstacle{Refusal: RefusedBanned, Group: none, Element: slot}
+	denied := make([]Obstacle, len(op.groups))
 	short := make([][resource.KindCount]Obstacle, len(op.groups))
 	for at := range t.nodes {
 		n := &t.nodes[at]
@@ -399,12 +408,18 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, closed func(Node) bool, 
 			x.Closed++
 			continue
 		}
-		if t.explainNode(op, n, short, x) {
+		if t.explainNode(op, n, short, denied, x) {
 			x.Fitting++
 		}
 	}
 	for _, o := range append(excluded, banned) {
 		if o.Nodes > 0 {
+			add(o)
+		}
+	}
+	for g, o := range denied {
+		if o.Nodes > 0 {
+			o.Refusal, o.Group, o.Element = RefusedConstraints, int32(g), none
 			add(o)
 		}
 	}
@@ -427,13 +442,18 @@ func (o *Obstacle) meets(n *node) {
 
 // explainNode notes what a node lacks for each kind of waiting jobs, and
 // reports whether one of them would fit.
-func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCount]Obstacle, x *Explanation) (fits bool) {
+func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCount]Obstacle, denied []Obstacle, x *Explanation) (fits bool) {
 	free := n.free()
 	for g := range op.groups {
 		if op.groups[g].Waiting == 0 {
 			continue
 		}
 		group := &x.Groups[g]
+		if n.denied.Has(op.groups[g].Class) {
+			group.Denied++
+			denied[g].meets(n)
+			continue
+		}
 		need := group.Need
 		group.Largest = group.Largest.Max(n.limits)
 		if free.Dominates(need) {
@@ -497,7 +517,7 @@ func (t *Tree) explainPreemption(slot int32, n *node, most resource.Amounts, o *
 			room = room.Add(t.allocations[id].usage)
 		}
 		for _, g := range t.elements[slot].operation.groups {
-			if g.Waiting == 0 || !room.Dominates(g.Resources) || t.withinLimits(slot, g.Resources) != RefusedNothing {
+			if g.Waiting == 0 || n.denied.Has(g.Class) || !room.Dominates(g.Resources) || t.withinLimits(slot, g.Resources) != RefusedNothing {
 				continue
 			}
 			if stage == StageNormal {

@@ -6,12 +6,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Start is the decision to start a job.
+// Start is the decision to start a job: on the node of the heartbeat, or on another one
+// if it is a member of a gang.
 type Start struct {
 	Allocation Allocation
 	Operation  int32 // slot
 	Group      int32
 	Stage      Stage
+	Gang       bool // it is a member of a gang, all of which starts in this heartbeat
 }
 
 // Preemption is the decision to preempt an allocation.
@@ -52,6 +54,8 @@ type Decisions struct {
 	// Preemptive reports whether preemption was considered; not every heartbeat
 	// does so.
 	Preemptive bool
+	// Kept counts the members of a gang for which room was kept.
+	Kept int
 }
 
 func (d *Decisions) reset() {
@@ -66,6 +70,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 		return
 	}
 	t.heartbeats++
+	t.clock, t.lonely = now.UnixMicro(), t.lonely[:0]
 	n := &t.nodes[at]
 	n.settled = len(n.allocations)
 	t.preemptGracefully(n, d)
@@ -80,6 +85,8 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 			t.schedulePreemptively(now, at, StageNormal, d)
 		}
 	}
+	t.assemble(at, d)
+	t.conclude(now, d)
 	t.preemptOvercommit(now, n, d)
 }
 
@@ -87,7 +94,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 // anything there: nothing starves or exceeds its limits, and the node has no room
 // for any waiting job. Otherwise it returns false and does nothing.
 func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
-	if t.excesses+len(t.guaranteed)+len(t.starving[0])+len(t.starving[1]) > 0 {
+	if t.excesses+len(t.guaranteed)+len(t.starving[0])+len(t.starving[1]) > 0 || t.assembly.slot != none {
 		return false
 	}
 	if p := &t.pulses[at]; p.full != t.room {
@@ -145,8 +152,7 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 				t.refuse(slot, refusal)
 				break
 			}
-			id := t.startAllocation(now, slot, group, at)
-			d.Starts = append(d.Starts, Start{id, slot, group, StageRegularHigh})
+			t.give(now, slot, group, at, StageRegularHigh, d)
 		}
 	}
 }
@@ -179,8 +185,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 			t.bench(slot)
 			continue
 		}
-		id := t.startAllocation(now, slot, group, at)
-		d.Starts = append(d.Starts, Start{id, slot, group, StageRegular})
+		t.give(now, slot, group, at, StageRegular, d)
 		if len(t.misfits) > 0 {
 			t.reconsider()
 		}
@@ -249,22 +254,34 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (in
 		return 0, RefusedTag
 	case op.avoids(n.id):
 		return 0, RefusedBanned
+	case op.isWaitingGang() && !t.mayJoin(slot):
+		return 0, RefusedGang
 	}
-	refusal := RefusedNoDemand
+	refusal, best := RefusedNoDemand, int32(none)
 	for i := range op.groups {
 		g := &op.groups[i]
-		if g.Waiting == 0 {
+		if g.Waiting == 0 || best != none && g.Priority <= op.groups[best].Priority {
 			continue
 		}
 		if !free.Dominates(g.Resources) {
 			refusal = RefusedNodeResources
 			continue
 		}
+		if t.denies(n, g) {
+			refusal = RefusedConstraints
+			continue
+		}
 		if r := t.withinLimits(slot, g.Resources); r != RefusedNothing {
 			refusal = r
 			continue
 		}
-		return int32(i), RefusedNothing
+		if !op.ranked {
+			return int32(i), RefusedNothing
+		}
+		best = int32(i)
+	}
+	if best != none {
+		return best, RefusedNothing
 	}
 	return 0, refusal
 }

@@ -20,6 +20,7 @@ type node struct {
 	// heartbeat does not preempt what it starts itself.
 	settled int
 	tags    []string // sorted
+	denied  Classes
 	id      Node
 	alive   bool
 
@@ -53,8 +54,12 @@ func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
 // MayStart reports whether a heartbeat of a node could start a job: an operation
-// waits, and the node has room for the smallest job that does.
+// waits, and the node has room for the smallest job that does; or a gang that may
+// preempt others assembles.
 func (t *Tree) MayStart(at Node) bool {
+	if t.assembly.slot != none && t.assembly.right != NonStarving {
+		return true
+	}
 	root, free := t.elements[0].pool, t.nodes[at].free()
 	return len(root.heap) > 0 && free.Dominates(root.least) && free.Dominates(t.settings.MinSpare)
 }
@@ -80,6 +85,9 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 // SetNodeLimits changes the resources of a node.
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
+	if limits != n.limits {
+		t.abandonAt(at)
+	}
 	t.total = t.total.Sub(n.limits).Add(limits)
 	t.forgetBest()
 	n.limits = limits
@@ -104,6 +112,7 @@ func (t *Tree) weighNode(n *node) {
 
 // RemoveNode removes a node. Its allocations must have been finished before.
 func (t *Tree) RemoveNode(at Node) {
+	t.abandonAt(at)
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
 	t.forgetBest()
@@ -134,6 +143,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 		id = Allocation(len(t.allocations))
 		t.allocations = append(t.allocations, a)
 	}
+	t.noteAlone(g)
 	g.Waiting--
 	op.waiting--
 	op.starts++
@@ -155,6 +165,9 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 func (t *Tree) FinishAllocation(id Allocation) {
 	a := &t.allocations[id]
 	t.holdNothing(id)
+	if a.tentative {
+		t.forgetVictim(id)
+	}
 	n := &t.nodes[a.node]
 	t.stir(a.node)
 	last := len(n.allocations) - 1
@@ -186,8 +199,10 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 	}
 	n := &t.nodes[a.node]
 	t.pulses[a.node].changed, t.pulses[a.node].full = true, 0
-	n.usage = n.usage.Add(delta)
-	t.weighNode(n)
+	if !a.tentative { // else its room is kept for a gang
+		n.usage = n.usage.Add(delta)
+		t.weighNode(n)
+	}
 	t.addUsage(a.operation, delta)
 	op := t.elements[a.operation].operation
 	t.setAllocationUsage(&op.ledger, id, usage)
@@ -216,6 +231,10 @@ func (t *Tree) Total() resource.Amounts { return t.total }
 func (t *Tree) SetNodeTags(at Node, tags []string) {
 	t.forgetBest()
 	n := &t.nodes[at]
+	before := n.tags
 	n.tags = slices.Clone(tags)
 	slices.Sort(n.tags)
+	if !slices.Equal(before, n.tags) {
+		t.abandonAt(at)
+	}
 }

@@ -132,8 +132,7 @@ func (t *Tree) scheduleMisfits(now time.Time, at Node, d *Decisions) {
 				t.refuse(slot, refusal)
 				continue
 			}
-			id := t.startAllocation(now, slot, group, at)
-			d.Starts = append(d.Starts, Start{id, slot, group, StagePackingFallback})
+			t.give(now, slot, group, at, StagePackingFallback, d)
 			break
 		}
 	}

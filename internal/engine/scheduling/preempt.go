@@ -30,7 +30,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	}
 	for _, slot := range candidates {
 		op := t.elements[slot].operation
-		if op == nil || !op.isCandidate() || !op.mayFit(&most) {
+		if op == nil || !op.isCandidate() || op.isWaitingGang() || !op.mayFit(&most) {
 			continue
 		}
 		d.Attempts[stage]++
@@ -46,7 +46,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 		}
 		t.winner = t.standingOf(slot)
 		started = t.startAllocation(now, slot, group, at)
-		d.Starts = append(d.Starts, Start{started, slot, group, stage})
+		d.Starts = append(d.Starts, Start{Allocation: started, Operation: slot, Group: group, Stage: stage})
 		victims = usable
 		break
 	}
@@ -78,20 +78,25 @@ func (o *operationState) mayFit(most *resource.Amounts) bool {
 // than before, so preemptions come to an end.
 func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
 	used := t.elements[slot].usage.Share(t.total)
-	satisfied := t.elements[slot].entitlement.satisfaction(&used)
-	usable, taken := t.usableList[:0], t.taken[:0]
+	return t.usableBeyond(starver, t.elements[slot].entitlement.satisfaction(&used), victims, t.taken[:0], false)
+}
+
+// usableBeyond is usable for an operation that is that satisfied and for which taken is
+// preempted already. whole reports that a victim counts as all that its operation loses
+// with it.
+func (t *Tree) usableBeyond(starver int32, satisfied float64, victims []Allocation, taken []takenFrom, whole bool) []Allocation {
+	usable := t.usableList[:0]
 	for _, id := range victims {
 		a := &t.allocations[id]
 		if t.isWithin(starver, a.operation) {
 			continue
 		}
-		i := slices.IndexFunc(taken, func(x takenFrom) bool { return x.operation == a.operation })
-		if i < 0 {
-			i = len(taken)
-			taken = append(taken, takenFrom{operation: a.operation})
+		i := takenIndex(&taken, a.operation)
+		sum, compare := taken[i].amounts.Add(a.usage), a.class == AggressivelyPreemptible
+		if op := t.elements[a.operation].operation; whole && op.isWhole() {
+			sum, compare = op.ledger.total(), true // it loses more than what is above its share
 		}
-		sum := taken[i].amounts.Add(a.usage)
-		if a.class == AggressivelyPreemptible {
+		if compare {
 			victim := &t.elements[a.operation]
 			left := victim.usage.Sub(sum).Share(t.total)
 			if victim.entitlement.satisfaction(&left) <= satisfied {
@@ -103,6 +108,16 @@ func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
 	}
 	t.usableList, t.taken = usable, taken
 	return usable
+}
+
+// takenIndex returns the entry of an operation in a list, and adds it if necessary.
+func takenIndex(taken *[]takenFrom, operation int32) int {
+	i := slices.IndexFunc(*taken, func(x takenFrom) bool { return x.operation == operation })
+	if i < 0 {
+		i = len(*taken)
+		*taken = append(*taken, takenFrom{operation: operation})
+	}
+	return i
 }
 
 // takenFrom is what an operation would lose.
@@ -152,7 +167,7 @@ func (t *Tree) goesBefore(i, j Allocation) int {
 func (t *Tree) isVictim(a *allocation, stage Stage) bool {
 	e := &t.elements[a.operation]
 	switch {
-	case a.preempted, a.class == NonPreemptible, e.operation.graceful:
+	case a.preempted, a.tentative, a.class == NonPreemptible, e.operation.graceful, t.isPinned(a):
 		return false
 	case e.starvation != NonStarving && !t.settings.FromStarvingOperations.Value():
 		return false
@@ -253,7 +268,7 @@ func (t *Tree) standingOf(slot int32) standing {
 func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 	for _, id := range n.allocations {
 		a := &t.allocations[id]
-		if a.preempted || a.class != Preemptible || !t.elements[a.operation].operation.graceful {
+		if a.preempted || a.tentative || a.pinned > t.clock || a.class != Preemptible || !t.elements[a.operation].operation.graceful {
 			continue
 		}
 		a.preempted = true
@@ -282,15 +297,20 @@ func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
 	if now.Sub(n.overcommitted) <= t.settings.OvercommitPatience {
 		return
 	}
+	t.abandonAt(n.id)
 	all := t.victimList[:0]
+	var kept resource.Amounts
 	for _, id := range n.allocations[:n.settled] {
-		if !t.allocations[id].preempted {
+		switch a := &t.allocations[id]; {
+		case a.preempted:
+		case a.pinned > t.clock:
+			kept = kept.Add(a.usage)
+		default:
 			all = append(all, id)
 		}
 	}
 	t.victimList = all
 	slices.SortFunc(all, t.goesBefore)
-	var kept resource.Amounts
 	for i := len(all) - 1; i >= 0; i-- {
 		if grown := kept.Add(t.allocations[all[i]].usage); n.limits.Dominates(grown) {
 			kept = grown

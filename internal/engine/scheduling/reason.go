@@ -29,6 +29,11 @@ const (
 	// RefusedBanned: the operation avoids the node, because one of its jobs
 	// failed there.
 	RefusedBanned
+	// RefusedGang: the operation is a gang, and there is no room for enough of its
+	// members at once.
+	RefusedGang
+	// RefusedConstraints: the node denies the constraint class of the jobs.
+	RefusedConstraints
 
 	refusalCount
 )
@@ -36,7 +41,7 @@ const (
 var refusalNames = [refusalCount]string{
 	"none", "no_available_demand", "unmatched_scheduling_tag", "min_needed_resources_unsatisfied",
 	"resource_limits_exceeded", "pool_resource_limits_exceeded", "fair_share_exceeded", "operation_suspended", "operation_pending",
-	"bad_packing", "node_banned",
+	"bad_packing", "node_banned", "gang", "constraints",
 }
 
 // String returns the name of the refusal in outputs.

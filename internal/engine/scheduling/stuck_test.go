@@ -22,7 +22,7 @@ func TestALimitBelowTheSmallestJobIsFoundAfterItsTimeout(t *testing.T) {
 	}
 	limit(2)
 	slot := tree.operation(t, "inner", "op", job(3, 1), 1)
-	tree.SetWaiting(slot, []Group{{job(3, 1), 1}, {job(4, 1), 1}, {job(1, 1), 0}})
+	tree.SetWaiting(slot, []Group{{Resources: job(3, 1), Waiting: 1}, {Resources: job(4, 1), Waiting: 1}, {Resources: job(1, 1)}})
 	if s := tree.Stuck(tree.now, slot, patience); s.Reason != NotStuck {
 		t.Errorf("before the first update: %+v", s)
 	}

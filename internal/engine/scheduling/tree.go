@@ -27,6 +27,7 @@ type Tree struct {
 	result     fairshare.Result
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
+	clock      int64     // microseconds since 1970: the last update, or the last heartbeat that was not passed
 	begun      time.Time // the first update
 	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
@@ -45,6 +46,7 @@ type Tree struct {
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
+	lonely   []int32 `save:"-"` // classes of which no more jobs start on the current heartbeat
 	benched  []int32 `save:"-"` // elements set aside for the rest of a stage
 	misfits  []int32 `save:"-"` // operations that only packing keeps off the current node
 	starving [2][]int32
@@ -67,6 +69,11 @@ type Tree struct {
 	shownTotal resource.Amounts
 	spent      []int32        `save:"-"` // elements whose usage has changed; see TakeUsage
 	promises   promiseScratch `save:"-"`
+
+	gangs     []int32 // operations that are gangs
+	assembly  assembly
+	assembled []Assembled `save:"-"` // since the last TakeAssembled
+	gangQueue []int32     `save:"-"`
 }
 
 // Settings are the settings of a tree that concern scheduling.
@@ -91,6 +98,8 @@ type Settings struct {
 	// NodeReconnection is how long after the first update nodes may still be
 	// coming back.
 	NodeReconnection time.Duration
+	// GangAssembly is how long the members of a gang may take to find room.
+	GangAssembly time.Duration
 }
 
 // element is a pool or an operation.
@@ -201,6 +210,13 @@ type poolState struct {
 type Group struct {
 	Resources resource.Amounts
 	Waiting   int32
+	// Class is the constraint class of the jobs: they start on no node that denies it.
+	// Zero is denied nowhere. Alone reports that at most one job of the class starts
+	// on a heartbeat.
+	Class int32
+	Alone bool
+	// Priority orders the groups of an operation, before their positions.
+	Priority int32
 }
 
 // operationState is what an operation has beyond an element.
@@ -208,11 +224,15 @@ type operationState struct {
 	ledger
 	groups  []Group
 	waiting int32 // in all groups
-	filter  nodefilter.Filter
+	// ranked reports that some groups have priorities.
+	ranked bool
+	filter nodefilter.Filter
 	// running is false while limits on the number of operations keep it waiting.
 	running   bool
 	suspended bool
 	graceful  bool
+	// freeRoomOnly reports that nothing is preempted for it.
+	freeRoomOnly bool
 	// limitDemand reports whether it demands no more than its limits.
 	limitDemand bool
 	fifoIndex   int32
@@ -230,6 +250,10 @@ type operationState struct {
 
 	banned    []Node     // nodes that it avoids, sorted
 	sightings []sighting // nodes it was tried on, with packing only
+	gang      *gang      // nil if its jobs start one by one
+	// pinned is the latest time until which an allocation was pinned, in microseconds
+	// since 1970.
+	pinned int64
 
 	background
 }

@@ -19,7 +19,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 			t.delayClocks(elapsed)
 		}
 	}
-	t.updated = now
+	t.updated, t.clock = now, now.UnixMicro()
 	if t.begun.IsZero() {
 		t.begun = now
 	}
@@ -42,6 +42,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	}
 	t.publishAll(now)
 	t.listStarving()
+	t.updateGangs(now)
 	return &t.result
 }
 
@@ -181,6 +182,7 @@ func (t *Tree) QuietUntil(now time.Time) time.Time {
 			until(t.boundedAt.Add(period))
 		}
 	}
+	t.gangsQuietUntil(now, until)
 	if end.IsZero() {
 		return now.Add(math.MaxInt64)
 	}
@@ -488,6 +490,9 @@ func (t *Tree) listStarving() {
 
 // listStarver lists an operation that starves, itself or with a pool above it.
 func (t *Tree) listStarver(slot int32) {
+	if t.elements[slot].operation.freeRoomOnly {
+		return
+	}
 	i := 0
 	if t.priority(slot) == Starving {
 		i = 1

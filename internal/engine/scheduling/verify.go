@@ -44,7 +44,9 @@ func (v *verifier) sumUp() {
 		if !a.alive {
 			continue
 		}
-		v.nodes[a.node] = v.nodes[a.node].Add(a.usage)
+		if !a.tentative {
+			v.nodes[a.node] = v.nodes[a.node].Add(a.usage)
+		}
 		for slot := a.operation; ; slot = t.elements[slot].parent {
 			v.usage[slot] = v.usage[slot].Add(a.usage)
 			if slot == 0 {
@@ -52,6 +54,7 @@ func (v *verifier) sumUp() {
 			}
 		}
 	}
+	v.sumUpGang()
 	for slot := range t.elements {
 		op := t.elements[slot].operation
 		if op == nil {
@@ -66,6 +69,38 @@ func (v *verifier) sumUp() {
 				break
 			}
 		}
+	}
+}
+
+// sumUpGang adds what is kept for the gang that assembles, and checks that nothing else
+// is tentative.
+func (v *verifier) sumUpGang() {
+	t := v.tree
+	a := &t.assembly
+	if a.slot == none && len(a.members)+len(a.victims) > 0 {
+		v.report("room is kept for %d members and %d victims, but no gang assembles", len(a.members), len(a.victims))
+		return
+	}
+	for _, m := range a.members {
+		v.nodes[m.node] = v.nodes[m.node].Add(m.resources)
+		for slot := a.slot; ; slot = t.elements[slot].parent {
+			v.usage[slot] = v.usage[slot].Add(m.resources)
+			if slot == 0 {
+				break
+			}
+		}
+	}
+	lent := 0
+	for id := range t.allocations {
+		if t.allocations[id].tentative {
+			lent++
+		}
+	}
+	if lent != len(a.victims) {
+		v.report("%d allocations are tentative victims, not %d", lent, len(a.victims))
+	}
+	if a.slot != none && len(a.members) >= int(t.elements[a.slot].operation.gang.lack) {
+		v.report("operation %d: all %d members have room, but it has not started", a.slot, len(a.members))
 	}
 }
 

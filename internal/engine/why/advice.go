@@ -290,8 +290,11 @@ func (s *Scene) goal(q Question, x *Operation) int {
 	}
 	if controller := s.core.ControllerOf(q.Operation); controller != nil {
 		waiting = max(waiting, controller.PendingJobCount())
-		if q.Jobs == 0 && controller.Spec().IsGang.Value() {
-			return waiting
+		if gang, is := controller.Gang(); is && q.Jobs == 0 {
+			if controller.Spec().IsGang.Value() {
+				return waiting
+			}
+			return max(gang.Lack, 1)
 		}
 	}
 	if q.Jobs == AllJobs {

@@ -38,8 +38,10 @@ const (
 	NodeResources
 	NodeFilter
 	NodeBan
+	NodeConstraints
 	NodeGated
 	Packing
+	Gang
 	// The order in which operations are served.
 	TurnFIFO
 	TurnSatisfaction
@@ -52,7 +54,7 @@ var codeNames = [codeCount]string{
 	"job_larger_than_limit", "job_larger_than_any_node", "no_node_matches", "tree_without_nodes",
 	"operation_not_running", "operation_suspended", "operation_failing", "operation_backs_off", "no_waiting_jobs", "count_limit",
 	"limit", "above_share_graceful",
-	"node_resources", "node_filter", "node_banned", "node_gate", "packing",
+	"node_resources", "node_filter", "node_banned", "constraints", "node_gate", "packing", "gang",
 	"turn_fifo", "turn_satisfaction",
 }
 
@@ -98,7 +100,7 @@ func (c Code) Class() Class {
 		return ClassLimit
 	case c == AboveShareGraceful:
 		return ClassShare
-	case c <= Packing:
+	case c <= Gang:
 		return ClassNodes
 	}
 	return ClassTurn
@@ -167,6 +169,8 @@ type Blocker struct {
 	Since, Until   time.Time
 	SinceLastStart bool
 	Detail         string
+	// Gang is what a gang waits for.
+	Gang core.GangExplanation
 
 	// Sole states whether its removal alone lets jobs start, and Starts how many.
 	Sole   Sole

@@ -447,7 +447,7 @@ func (a *adviser) again(i int, c Change, edit func(document.Value) document.Valu
 
 func (a *adviser) restarted(c Change, edit func(document.Value) document.Value) (Change, bool) {
 	id := a.question.Operation
-	read, err := operation.Read(edit(a.spec().Document(document.ForPrograms)), operation.ReadOptions{CommandOptional: true})
+	read, err := operation.Read(edit(a.spec().Document(document.ForPrograms)), operation.ReadOptions{CommandOptional: true, External: true})
 	if err != nil {
 		return c, false
 	}

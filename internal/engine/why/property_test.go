@@ -151,6 +151,9 @@ func TestPropertyAmountsAreThoseOfJobs(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := draw(r)
 		w.must(&core.UpdateInput{})
+		if w.Assembles() {
+			return // room may be kept for a gang, which no job holds
+		}
 		scene := w.look()
 		parents := map[[2]string]string{}
 		for _, tree := range w.Picture(w.now).Trees {

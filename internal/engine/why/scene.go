@@ -186,7 +186,8 @@ func merge(list []Blocker, several bool) (merged []Blocker) {
 		case ClassState:
 			k.task = 0
 		}
-		if b.Code == NodeFilter || b.Code == NodeBan || b.Code == NodeGated || b.Code == AboveShareGraceful {
+		switch b.Code {
+		case NodeFilter, NodeBan, NodeGated, AboveShareGraceful, Gang:
 			k.task, b.Task = 0, ""
 		}
 		if !seen[k] {
@@ -330,6 +331,12 @@ func (s *Scene) conditions(c *core.Core, tree *core.TreeExplanation, task int32)
 			list = append(list, Blocker{Code: OperationSuspended})
 		case scheduling.RefusedCount:
 			list = append(list, Blocker{Code: CountLimit, Pool: o.Pool, Running: int(o.Needed) - 1, Most: int(o.Available)})
+		case scheduling.RefusedGang:
+			b := Blocker{Code: Gang, Gang: *tree.Gang}
+			if tree.Gang.Aside.After(s.now) {
+				b.Until = tree.Gang.Aside
+			}
+			list = append(list, b)
 		}
 	}
 	if t.Fitting == 0 {
@@ -375,6 +382,12 @@ func (s *Scene) nodeConditions(c *core.Core, tree *core.TreeExplanation, task in
 			continue
 		}
 		list = append(list, b)
+	}
+	for i := range t.Obstacles {
+		if o := &t.Obstacles[i]; o.Refusal == scheduling.RefusedConstraints {
+			list = append(list, Blocker{Code: NodeConstraints, Nodes: o.Nodes, Names: o.Names})
+			avoided += o.Nodes
+		}
 	}
 	if outside > 0 {
 		list = append(list, gated)

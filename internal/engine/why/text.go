@@ -58,6 +58,8 @@ func (b *Blocker) Text(name func(core.OperationID) string) string {
 		return fmt.Sprintf("the filter of %s excludes %s", owner, count(b.Nodes, "node", "nodes")) + named(b.Names, b.Nodes)
 	case NodeBan:
 		return fmt.Sprintf("it avoids %s where its jobs failed", count(b.Nodes, "node", "nodes")) + named(b.Names, b.Nodes)
+	case NodeConstraints:
+		return fmt.Sprintf("%s not meet the constraints of the job", count(b.Nodes, "node does", "nodes do")) + named(b.Names, b.Nodes)
 	case NodeGated:
 		var list []string
 		for code, n := range b.Gates {
@@ -68,8 +70,28 @@ func (b *Blocker) Text(name func(core.OperationID) string) string {
 		return fmt.Sprintf("%s no jobs: %s", count(b.Nodes, "node gets", "nodes get"), strings.Join(list, ", ")) + named(b.Names, b.Nodes)
 	case Packing:
 		return fmt.Sprintf("%s room, but other nodes suited its jobs better lately (packing)", count(b.Nodes, "node has", "nodes have"))
+	case Gang:
+		return b.gangText(name)
 	}
 	return b.turnText(name)
+}
+
+func (b *Blocker) gangText(name func(core.OperationID) string) string {
+	g := &b.Gang
+	text := fmt.Sprintf("it is a gang: %d jobs start together or none", g.Lack)
+	switch {
+	case g.Waiting < g.Lack:
+		return text + fmt.Sprintf("; only %s", count(int(g.Waiting), "waits", "wait"))
+	case !b.Until.IsZero():
+		return text + "; they did not all find room in time, so it steps aside"
+	case g.Assembling:
+		return text + fmt.Sprintf("; room is kept for %d, and it waits for the rest", g.Kept)
+	case g.Fitting < g.Lack:
+		return text + fmt.Sprintf("; there is room for %d at most", g.Fitting)
+	case g.Ahead != core.NoOperation:
+		return text + "; gangs find room one after another, and now it is the turn of " + name(g.Ahead)
+	}
+	return text + "; its turn has not come yet"
 }
 
 // option returns the name of the option that sets the limit.

@@ -688,6 +688,8 @@ export const russianWords: Record<string, string> = {
   job_failed: 'джоб завершился с ошибкой',
   job_aborted: 'джоб прерван',
   job_preempted: 'джоб вытеснен',
+  gang_started: 'группа джобов запущена',
+  gang_stepped_aside: 'группа джобов уступила очередь',
   operation_starting: 'операция запускается',
   operation_running: 'операция выполняется',
   operation_materializing: 'операция материализуется',

@@ -1288,7 +1288,9 @@ type NodeStatus struct {
 	LoadX100           int64                  `protobuf:"varint,9,opt,name=load_x100,json=loadX100,proto3" json:"load_x100,omitempty"` // the one-minute load average
 	Gpus               []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	// Images that the node has: those that were used last first, at most 100.
-	Images        []*CachedImage `protobuf:"bytes,20,rep,name=images,proto3" json:"images,omitempty"`
+	Images []*CachedImage `protobuf:"bytes,20,rep,name=images,proto3" json:"images,omitempty"`
+	// Constraint classes of which the node takes no jobs: one bit each, the lowest bit of the first byte is class 0.
+	DeniedClasses []byte `protobuf:"bytes,30,opt,name=denied_classes,json=deniedClasses,proto3" json:"denied_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,6 +1398,13 @@ func (x *NodeStatus) GetGpus() []*Gpu {
 func (x *NodeStatus) GetImages() []*CachedImage {
 	if x != nil {
 		return x.Images
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetDeniedClasses() []byte {
+	if x != nil {
+		return x.DeniedClasses
 	}
 	return nil
 }
@@ -1857,8 +1866,9 @@ type JobStatus struct {
 	ExecStartTimeUs        int64           `protobuf:"varint,10,opt,name=exec_start_time_us,json=execStartTimeUs,proto3" json:"exec_start_time_us,omitempty"`                    // when the user's process started; zero before
 	InterruptionDeadlineUs int64           `protobuf:"varint,11,opt,name=interruption_deadline_us,json=interruptionDeadlineUs,proto3" json:"interruption_deadline_us,omitempty"` // of an interrupted job
 	PreemptionReason       string          `protobuf:"bytes,12,opt,name=preemption_reason,json=preemptionReason,proto3" json:"preemption_reason,omitempty"`
-	Statistics             []*Statistic    `protobuf:"bytes,13,rep,name=statistics,proto3" json:"statistics,omitempty"`                   // so far; sent rarely
-	GpuDevices             []string        `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"` // ids of its GPUs
+	Statistics             []*Statistic    `protobuf:"bytes,13,rep,name=statistics,proto3" json:"statistics,omitempty"`                               // so far; sent rarely
+	GpuDevices             []string        `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"`             // ids of its GPUs
+	PinnedUntilUs          int64           `protobuf:"varint,30,opt,name=pinned_until_us,json=pinnedUntilUs,proto3" json:"pinned_until_us,omitempty"` // it must not be preempted before; zero: any time
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
@@ -1989,6 +1999,13 @@ func (x *JobStatus) GetGpuDevices() []string {
 		return x.GpuDevices
 	}
 	return nil
+}
+
+func (x *JobStatus) GetPinnedUntilUs() int64 {
+	if x != nil {
+		return x.PinnedUntilUs
+	}
+	return 0
 }
 
 // JobResult is how a job ended. The node keeps it until it is acknowledged.
@@ -3584,6 +3601,7 @@ type JobSpec struct {
 	Image         *JobImage  `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
 	GpuCheck      *GpuCheck  `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
 	Artifacts     *Artifacts `protobuf:"bytes,50,opt,name=artifacts,proto3" json:"artifacts,omitempty"`               // which files of the job to keep; unset: none
+	Pod           []byte     `protobuf:"bytes,60,opt,name=pod,proto3" json:"pod,omitempty"`                           // what a Kubernetes driver adds to the pod of the job, in JSON; agents ignore it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3845,6 +3863,13 @@ func (x *JobSpec) GetGpuCheck() *GpuCheck {
 func (x *JobSpec) GetArtifacts() *Artifacts {
 	if x != nil {
 		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *JobSpec) GetPod() []byte {
+	if x != nil {
+		return x.Pod
 	}
 	return nil
 }
@@ -5648,7 +5673,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.weir.node.v1.JobResultR\aresults\x12,\n" +
-	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\xb8\x03\n" +
+	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\xdf\x03\n" +
 	"\n" +
 	"NodeStatus\x12-\n" +
 	"\x06limits\x18\x01 \x01(\v2\x15.weir.node.v1.AmountsR\x06limits\x12+\n" +
@@ -5662,7 +5687,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\tload_x100\x18\t \x01(\x03R\bloadX100\x12%\n" +
 	"\x04gpus\x18\n" +
 	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\x121\n" +
-	"\x06images\x18\x14 \x03(\v2\x19.weir.node.v1.CachedImageR\x06images\"\x81\x01\n" +
+	"\x06images\x18\x14 \x03(\v2\x19.weir.node.v1.CachedImageR\x06images\x12%\n" +
+	"\x0edenied_classes\x18\x1e \x01(\fR\rdeniedClasses\"\x81\x01\n" +
 	"\vCachedImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -5705,7 +5731,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\tfootprint\x18\x03 \x01(\x03R\tfootprint\x12,\n" +
 	"\x12job_proxy_estimate\x18\x04 \x01(\x03R\x10jobProxyEstimate\x12&\n" +
 	"\x0fuser_job_factor\x18\x05 \x01(\x01R\ruserJobFactor\x12(\n" +
-	"\x10job_proxy_factor\x18\x06 \x01(\x01R\x0ejobProxyFactor\"\xf5\x04\n" +
+	"\x10job_proxy_factor\x18\x06 \x01(\x01R\x0ejobProxyFactor\"\x9d\x05\n" +
 	"\tJobStatus\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12)\n" +
@@ -5727,7 +5753,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"statistics\x18\r \x03(\v2\x17.weir.node.v1.StatisticR\n" +
 	"statistics\x12\x1f\n" +
 	"\vgpu_devices\x18\x0e \x03(\tR\n" +
-	"gpuDevices\"\x99\x05\n" +
+	"gpuDevices\x12&\n" +
+	"\x0fpinned_until_us\x18\x1e \x01(\x03R\rpinnedUntilUs\"\x99\x05\n" +
 	"\tJobResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12,\n" +
@@ -5860,7 +5887,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xc3\v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xd5\v\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -5898,7 +5925,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anetwork\x18\x1e \x01(\tR\anetwork\x12,\n" +
 	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
 	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheck\x125\n" +
-	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifactsB\x14\n" +
+	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifacts\x12\x10\n" +
+	"\x03pod\x18< \x01(\fR\x03podB\x14\n" +
 	"\x12_restart_exit_code\"i\n" +
 	"\bJobImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
