@@ -7,19 +7,33 @@ import (
 	"testing"
 )
 
+// casesFlag is the flag with the number of cases per property.
+const casesFlag = "rapid.checks"
+
 // RunProperties runs a package's tests with this number of cases per property, a tenth of it with
 // -short. The flag -rapid.checks overrides both. It returns the exit code.
 func RunProperties(m *testing.M, cases int) int {
-	const name = "rapid.checks"
 	flag.Parse()
 	given := os.Getenv("RAPID_CHECKS") != ""
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == casesFlag })
 	if !given {
-		if err := flag.Set(name, strconv.Itoa(Fewer(cases))); err != nil {
+		if err := flag.Set(casesFlag, strconv.Itoa(Fewer(cases))); err != nil {
 			panic(err)
 		}
 	}
 	return m.Run()
+}
+
+// Tenth makes the costly properties of a test try a tenth of the cases of others.
+func Tenth(tb testing.TB) {
+	tb.Helper()
+	cases := flag.Lookup(casesFlag)
+	all, err := strconv.Atoi(cases.Value.String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = cases.Value.Set(strconv.Itoa(max(all/10, 1)))
+	tb.Cleanup(func() { _ = cases.Value.Set(strconv.Itoa(all)) })
 }
 
 // Fewer returns count; with -short, a tenth of it and at least one; and in make long, which sets

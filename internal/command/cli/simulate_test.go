@@ -138,7 +138,7 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 		{"no file", nil, ExitWrongCall, "takes one scenario, got 0"},
 		{"one file to compare", []string{"--compare", scenario}, ExitWrongCall, "takes two saved results, got 1"},
 		{"a scenario where an answer should be", []string{"--compare", scenario, scenario}, ExitFailed, "not the result of a simulation"},
-		{"a tree where a scenario should be", []string{example("burst.yaml")}, ExitFailed, "burst.yaml:9:1: cluster: unknown option"},
+		{"a tree where a scenario should be", []string{example("burst.yaml")}, ExitFailed, "burst.yaml:10:3: cluster: this is a tree file"},
 		{"a seed that is no number", []string{scenario, "--seed", "x"}, ExitWrongCall, "--seed"},
 		{"a folder that is not there", []string{scenario, "--html", filepath.Join("nowhere", "r.html")}, ExitFailed, "--html nowhere/r.html: nowhere: no such file or directory"},
 		{"a folder instead of a file", []string{scenario, "--csv", dir}, ExitFailed, "is a directory"},

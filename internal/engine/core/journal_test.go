@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // record writes a history as a journal of several segments and returns the core that
@@ -67,6 +68,7 @@ func record(r *rapid.T, history []core.Recorded) ([]byte, *core.Core) {
 // TestPropertyARecordedHistoryReplaysExactly writes a random history as a journal,
 // with segments and hashes in between, and plays it.
 func TestPropertyARecordedHistoryReplaysExactly(t *testing.T) {
+	expected.Tenth(t)
 	rapid.Check(t, func(r *rapid.T) {
 		history := core.RandomHistory(r, rapid.IntRange(1, 25).Draw(r, "steps"))
 		file, c := record(r, history)
@@ -102,6 +104,7 @@ func TestPropertyARecordedHistoryReplaysExactly(t *testing.T) {
 // TestPropertyAnAnonymousJournalDecidesTheSame removes the names from the journal of a
 // random history. It replays with the same decisions, and no name is left in it.
 func TestPropertyAnAnonymousJournalDecidesTheSame(t *testing.T) {
+	expected.Tenth(t)
 	types, err := journal.NewTypes()
 	if err != nil {
 		t.Fatal(err)

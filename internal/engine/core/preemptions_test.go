@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // preemptionBooks keeps the ledger of a world's preemptions next to a slow twin.
@@ -104,6 +105,7 @@ func (b *preemptionBooks) end(id JobID, end ledger.End) {
 
 // TestPropertyPreemptionsAddUpAndCirclesAreNamed is L4 and L6 on default histories.
 func TestPropertyPreemptionsAddUpAndCirclesAreNamed(t *testing.T) {
+	expected.Tenth(t)
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
 		b := keepPreemptions(w)

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/weirhq/weir/test/expected"
 )
 
 // TestEveryFieldOfACoreIsSaved fails when a field is added that Save cannot write.
@@ -93,6 +95,7 @@ func reload(tb reporter, c *Core) *Core {
 // random history. The loaded core has the same hash, then and after each of the next
 // inputs, and decides the same.
 func TestPropertyALoadedCoreContinuesLikeTheSavedOne(t *testing.T) {
+	expected.Tenth(t)
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
 		w.addNode(0, 8)

@@ -1,9 +1,7 @@
 package why_test
 
 import (
-	"flag"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // with applies inputs to a copy of the world, then one update and a heartbeat of every node that
@@ -42,19 +41,6 @@ func startsIn(out core.Decisions, id core.OperationID) (n int) {
 		}
 	}
 	return n
-}
-
-// checkTenth checks a costly property on a tenth of the histories of the others.
-func checkTenth(t *testing.T, property func(*rapid.T)) {
-	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	all, err := strconv.Atoi(checks.Value.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = checks.Value.Set(strconv.Itoa(max(all/10, 1)))
-	defer func() { _ = checks.Value.Set(strconv.Itoa(all)) }()
-	rapid.Check(t, property)
 }
 
 // advise asks for advice about an operation that waits.
@@ -87,7 +73,8 @@ func waitingOperation(r *rapid.T) (*world, core.OperationID) {
 // TestPropertyFixesHelp is C1 and C5: every fix, applied to the live world, starts the jobs in the
 // round, on the node and with the losses that it states.
 func TestPropertyFixesHelp(t *testing.T) {
-	checkTenth(t, func(r *rapid.T) {
+	expected.Tenth(t)
+	rapid.Check(t, func(r *rapid.T) {
 		w, id := waitingOperation(r)
 		before, _ := w.Hash()
 		a := w.advise(why.Question{Operation: id, Upto: why.Administrator, Jobs: rapid.SampledFrom([]int{0, 0, 2, why.AllJobs}).Draw(r, "jobs")})
@@ -196,7 +183,8 @@ func (w *world) less(id core.OperationID, c *why.Change, by int64) (input core.I
 // TestPropertyLessIsNotEnough is C2 and C3: for a minimal fix the next smaller value is not enough,
 // and brute force over the grid below finds none that is.
 func TestPropertyLessIsNotEnough(t *testing.T) {
-	checkTenth(t, func(r *rapid.T) {
+	expected.Tenth(t)
+	rapid.Check(t, func(r *rapid.T) {
 		w, id := waitingOperation(r)
 		a := w.advise(why.Question{Operation: id, Upto: why.Administrator})
 		for _, f := range a.Fixes {
@@ -221,7 +209,8 @@ func TestPropertyLessIsNotEnough(t *testing.T) {
 // TestPropertyNeverMeansNever is C4: if the answer is never, no knob but nodes and smaller jobs
 // helps, however far it is turned.
 func TestPropertyNeverMeansNever(t *testing.T) {
-	checkTenth(t, func(r *rapid.T) {
+	expected.Tenth(t)
+	rapid.Check(t, func(r *rapid.T) {
 		w, id := waitingOperation(r)
 		a := w.advise(why.Question{Operation: id, Upto: why.Administrator})
 		if a.Outcome != why.Never {
