@@ -58,7 +58,7 @@ from what has happened by then, and reports how well they held: how often outcom
   weir simulate --compare one.json two.json | less
 
   # How well would forecasts hold on a recorded workload?
-  weir simulate examples/simulate/production-research.yaml --forecasts 0.5`,
+  weir simulate examples/simulate/starvation.yaml --forecasts 1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case call.compare && len(args) != 2:
