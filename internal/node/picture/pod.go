@@ -48,6 +48,8 @@ func unsupported(spec *nodev1.JobSpec) error {
 		return errors.New("file_paths: not supported on Kubernetes yet: put files into the image, or into a ConfigMap that kubernetes/volumes names")
 	case spec.GetArtifacts() != nil:
 		return errors.New("artifacts: not supported on Kubernetes yet: write to a volume that kubernetes/volumes names")
+	case len(spec.GetImage().GetLayers()) > 0:
+		return errors.New("layer_paths: not supported on Kubernetes: use docker_image")
 	case spec.GetNetwork() == "none":
 		return errors.New("network: none is not supported on Kubernetes: use a NetworkPolicy")
 	case spec.GetGpuCheck() != nil:
