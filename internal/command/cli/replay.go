@@ -115,6 +115,8 @@ func (r *replay) play(until time.Time) error {
 	switch first := p.Next(); {
 	case p.Core != nil:
 		return nil
+	case first.IsZero() && r.cut:
+		return fmt.Errorf("%s: %w: it was cut inside its first frame", r.label, journal.ErrFormat)
 	case first.IsZero():
 		return fmt.Errorf("%s: %w: it is empty", r.label, journal.ErrFormat)
 	default:
@@ -130,9 +132,12 @@ func (r *replay) summarise() {
 	if r.took > 0 && covered > 0 {
 		speed = fmt.Sprintf(", %.0f times as fast as it happened", covered.Seconds()/r.took.Seconds())
 	}
-	fmt.Fprintf(errs, "%s to %s: %s, %d started and %d stopped jobs, as recorded; %s of the state agree%s.\n",
-		stamp(p.Played.From), stamp(p.Now), plural(int64(p.Played.Inputs), "input", "inputs"), p.Played.Started, p.Played.Stopped,
-		plural(int64(p.Played.Hashes+p.Played.Checkpoints), "hash", "hashes"), speed)
+	hashes := ""
+	if n := int64(p.Played.Hashes + p.Played.Checkpoints); n > 0 {
+		hashes = fmt.Sprintf("; %s", plural(n, "hash of the state agrees", "hashes of the state agree"))
+	}
+	fmt.Fprintf(errs, "%s to %s: %s, %d started and %d stopped jobs, as recorded%s%s.\n",
+		stamp(p.Played.From), stamp(p.Now), plural(int64(p.Played.Inputs), "input", "inputs"), p.Played.Started, p.Played.Stopped, hashes, speed)
 	for _, g := range p.Played.Gaps {
 		switch {
 		case g.To.IsZero() && g.Why == journal.EndTerm, g.To.IsZero() && g.Why == journal.EndGap:
