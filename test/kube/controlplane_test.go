@@ -152,15 +152,18 @@ func (c *controlPlane) config(token string) *rest.Config {
 }
 
 // kubeconfig writes the scheduler's kubeconfig and returns its name.
-func (c *controlPlane) kubeconfig() (string, error) {
-	name := filepath.Join(c.directory, "kubeconfig")
+func (c *controlPlane) kubeconfig() (string, error) { return c.kubeconfigOf(weirToken) }
+
+// kubeconfigOf writes the kubeconfig of a user and returns its name.
+func (c *controlPlane) kubeconfigOf(token string) (string, error) {
+	name := filepath.Join(c.directory, "kubeconfig-"+token)
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: test
 contexts: [{name: test, context: {cluster: test, user: weir}}]
 clusters: [{name: test, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}]
 users: [{name: weir, user: {token: %s}}]
-`, c.address, weirToken)
+`, c.address, token)
 	return name, os.WriteFile(name, []byte(text), 0o600)
 }
 

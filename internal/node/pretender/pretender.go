@@ -182,9 +182,22 @@ func (p *Pretender) renew(ctx context.Context, node string) error {
 	return err
 }
 
-// Remove deletes the nodes and their leases.
+// Remove deletes the nodes, their leases and their pods. The pods need no time to end: no process runs for them.
 func (p *Pretender) Remove(ctx context.Context) error {
 	var problems []error
+	now := int64(0)
+	for _, object := range p.pods.GetStore().List() {
+		pod, ok := object.(*corev1.Pod)
+		if !ok || !p.isMine(pod) {
+			continue
+		}
+		err := p.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			problems = append(problems, err)
+		}
+	}
 	for i := 1; i <= p.Nodes; i++ {
 		for _, err := range []error{
 			p.Client.CoreV1().Nodes().Delete(ctx, NodeName(i), metav1.DeleteOptions{}),
