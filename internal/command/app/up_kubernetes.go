@@ -10,10 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/node/pretender"
@@ -64,7 +60,7 @@ func isLoopback(address string) bool {
 
 // upKubernetes is the part of a whole cluster that is in Kubernetes.
 type upKubernetes struct {
-	client    kubernetes.Interface
+	client    kube.Client
 	namespace string
 	pretender *pretender.Pretender // nil without pretended nodes
 	total     resource.Amounts     // of the pretended nodes
@@ -92,21 +88,8 @@ func (u *Up) openKubernetes(ctx context.Context, c *config.Config, version strin
 	for range n {
 		u.kubernetes.total = u.kubernetes.total.Add(amounts)
 	}
-	u.kubernetes.pretender, err = pretender.New(ctx, pretender.Options{Client: client, Nodes: n, Resources: quantities(amounts), Log: u.log})
+	u.kubernetes.pretender, err = pretender.New(ctx, pretender.Options{Client: client, Nodes: n, Resources: amounts, Log: u.log})
 	return err
-}
-
-// quantities are amounts as Kubernetes writes them.
-func quantities(a resource.Amounts) corev1.ResourceList {
-	list := corev1.ResourceList{
-		corev1.ResourceCPU:    *apiresource.NewMilliQuantity(a[resource.CPU]*10, apiresource.DecimalSI),
-		corev1.ResourceMemory: *apiresource.NewQuantity(a[resource.Memory], apiresource.BinarySI),
-		corev1.ResourcePods:   *apiresource.NewQuantity(a[resource.UserSlots], apiresource.DecimalSI),
-	}
-	if a[resource.GPU] > 0 {
-		list[corev1.ResourceName(usualGPUs[0])] = *apiresource.NewQuantity(a[resource.GPU], apiresource.DecimalSI)
-	}
-	return list
 }
 
 // inKubernetes changes the configuration of a scheduler to one that runs jobs as pods, also on pretended nodes.

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
+
+// Client calls an API server.
+type Client = kubernetes.Interface
 
 // Connect returns a client of the cluster that [Configure] chooses. address is where the API server is.
 func Connect(kubeconfig, context, agent string) (client kubernetes.Interface, address string, err error) {
@@ -44,6 +48,15 @@ func Configure(kubeconfig, context, agent string) (config *rest.Config, name str
 	config.UserAgent = agent
 	config.QPS = -1 // the writer has its own rate; the usual limit of 5 per second makes schedulers slow
 	return config, name, nil
+}
+
+// ConnectAnyKind returns a client for kinds that this program has no types of, such as custom resources.
+func ConnectAnyKind(kubeconfig, context, agent string) (dynamic.Interface, error) {
+	config, _, err := Configure(kubeconfig, context, agent)
+	if err != nil {
+		return nil, err
+	}
+	return dynamic.NewForConfig(config)
 }
 
 // Probe returns a function that asks the API server whether it is there.

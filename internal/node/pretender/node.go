@@ -4,9 +4,11 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Label is on every pretended node, with the value "true". It is also the key of the taint that keeps other pods away.
@@ -38,4 +40,20 @@ func pretended(node *corev1.Node) *corev1.Node {
 	node.Labels[Label] = "true"
 	node.Spec.Taints = []corev1.Taint{{Key: Label, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	return node
+}
+
+// gpus is the extended resource of pretended GPUs.
+const gpus corev1.ResourceName = "nvidia.com/gpu"
+
+// quantities are amounts as Kubernetes writes them.
+func quantities(a resource.Amounts) corev1.ResourceList {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:    *apiresource.NewMilliQuantity(a[resource.CPU]*10, apiresource.DecimalSI),
+		corev1.ResourceMemory: *apiresource.NewQuantity(a[resource.Memory], apiresource.BinarySI),
+		corev1.ResourcePods:   *apiresource.NewQuantity(a[resource.UserSlots], apiresource.DecimalSI),
+	}
+	if a[resource.GPU] > 0 {
+		list[gpus] = *apiresource.NewQuantity(a[resource.GPU], apiresource.DecimalSI)
+	}
+	return list
 }

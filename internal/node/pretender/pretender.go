@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Options configure a pretender.
@@ -25,7 +27,7 @@ type Options struct {
 	Client kubernetes.Interface
 	// Nodes is how many nodes there are, each with Resources.
 	Nodes     int
-	Resources corev1.ResourceList
+	Resources resource.Amounts
 	Log       *slog.Logger
 }
 
@@ -49,7 +51,7 @@ type Pretender struct {
 // New creates the nodes that are not there yet and returns their pretender. Run starts it.
 func New(ctx context.Context, o Options) (*Pretender, error) {
 	for i := 1; i <= o.Nodes; i++ {
-		node := pretended(NodeOf(NodeName(i), o.Resources, 0))
+		node := pretended(NodeOf(NodeName(i), quantities(o.Resources), 0))
 		created, err := o.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			created, err = o.Client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -82,7 +82,7 @@ func TestAPodRunsAndEnds(t *testing.T) {
 func TestAPretenderRunsThePodsOfItsNodesAndRemovesThem(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, cancel := context.WithCancel(context.Background())
-	p, err := New(ctx, Options{Client: client, Nodes: 2, Resources: corev1.ResourceList{"cpu": apiresource.MustParse("4")}, Log: slog.New(slog.DiscardHandler)})
+	p, err := New(ctx, Options{Client: client, Nodes: 2, Resources: resource.Amounts{resource.CPU: 4_00}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
