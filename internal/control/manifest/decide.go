@@ -354,7 +354,7 @@ func (d *decider) document(leaving map[string]bool) (v document.Value, objects [
 
 // marked returns a value all of whose parts are in one line.
 func marked(v document.Value, line int) document.Value {
-	at := document.Position{Line: line, Column: 1}
+	at := document.Position{Line: int32(line), Column: 1}
 	switch v.Kind() {
 	case document.MapKind:
 		entries := slices.Clone(v.Entries())
@@ -376,7 +376,7 @@ func marked(v document.Value, line int) document.Value {
 func (d *decider) unknownOf(warnings document.Problems, objects []*Pool) (list document.Problems) {
 	for _, rule := range []document.Rule{document.RuleUnknownKey, pooltree.RuleUnknownPreset} {
 		for _, w := range warnings.With(rule) {
-			if w.Line > 0 && w.Line <= len(objects) {
+			if w.Line > 0 && int(w.Line) <= len(objects) {
 				w.Message = strings.Replace(w.Message, "; it is kept but has no effect", "", 1)
 				w.Message = strings.TrimSuffix(w.Message, "; it has no effect")
 				list = append(list, w)
@@ -402,7 +402,7 @@ func (d *decider) refuse(err error, objects []*Pool) {
 		}
 		verdict := Verdict{Reason: reasonOf(p.Rule), Message: sentence}
 		switch {
-		case p.Line > 0 && p.Line <= len(objects) && objects[p.Line-1] != nil:
+		case p.Line > 0 && int(p.Line) <= len(objects) && objects[p.Line-1] != nil:
 			name := objects[p.Line-1].Object
 			if !told[name] { // the first problem of an object is enough to begin with
 				d.out.Pools[name], told[name] = verdict, true

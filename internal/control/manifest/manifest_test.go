@@ -201,7 +201,7 @@ func TestATreeIsMadeChangedAndRemoved(t *testing.T) {
 	if d := Decide(knows(t, `{pools: {a: {}}}`, nil), []Tree{tree}, nil); d.Trees["default"].Reason != ReasonBusy || len(d.Remove) != 0 {
 		t.Errorf("a tree with pools: %+v", d)
 	}
-	if d := Decide(knows(t, `{}`, nil), []Tree{tree}, nil); fmt.Sprint(d.Remove, d.ReleasedTrees, d.Default) != "[default] [default] " {
+	if d := Decide(knows(t, `{}`, nil), []Tree{tree}, nil); fmt.Sprint(d.Remove, d.ReleasedTrees, d.Default) != "[default] [default]" {
 		t.Errorf("an empty tree: %+v", d)
 	}
 }
