@@ -124,10 +124,9 @@ const clearPatience = time.Minute
 func (k *upKubernetes) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearPatience)
 	defer cancel()
-	var problems []error
-	if k.pretender != nil {
-		problems = append(problems, k.pretender.Remove(ctx))
-	}
 	_, err := kube.Release(ctx, k.client, k.namespace, true)
-	return errors.Join(append(problems, err)...)
+	if k.pretender != nil {
+		err = errors.Join(err, k.pretender.Remove(ctx))
+	}
+	return err
 }

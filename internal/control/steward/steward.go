@@ -380,7 +380,7 @@ func (s *Steward) overlaps(decision *manifest.Decision) {
 			if node.Tree == tree.Name || node.Tree == "" || !stored.Matches(func(tag string) bool { return slices.Contains(node.Tags, tag) }) {
 				continue
 			}
-			if _, has := decision.Managed[manifest.Place{Tree: tree.Name}]; has {
+			if _, has := decision.Managed[manifest.Place{Tree: tree.Name}]; has && decision.Trees[tree.Name].Accepted {
 				decision.Trees[tree.Name] = manifest.Verdict{Reason: manifest.ReasonOverlap, Message: fmt.Sprintf(
 					"the node %s is in the tree %q and would be in this one too, so this one keeps the nodes that it has", node.Name, node.Tree)}
 			}

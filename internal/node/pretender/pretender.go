@@ -188,9 +188,13 @@ func (p *Pretender) renew(ctx context.Context, node string) error {
 func (p *Pretender) Remove(ctx context.Context) error {
 	var problems []error
 	now := int64(0)
-	for _, object := range p.pods.GetStore().List() {
-		pod, ok := object.(*corev1.Pod)
-		if !ok || !p.isMine(pod) {
+	list, err := p.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if !p.isMine(pod) {
 			continue
 		}
 		err := p.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
