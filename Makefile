@@ -38,8 +38,9 @@ CHECKS ?= 100000
 # Tests with real clocks, sockets and processes run each time. So do tests whose child
 # processes read the source tree (READS_TREE), because Go's test cache does not see what they
 # read. All other results may come from the cache, unless SEED is set: it does not see the seed.
-AGAIN := -count=1 -timeout 20m
-CACHED = -timeout 20m $(if $(filter 1,$(SEED)),,-count=1)
+# go test need not vet: make lint does.
+AGAIN := -vet=off -count=1 -timeout 20m
+CACHED = -vet=off -timeout 20m $(if $(filter 1,$(SEED)),,-count=1)
 READS_TREE = $(shell go list . ./packaging ./internal/node/cgroup ./internal/node/jobproxy)
 
 # These packages start no goroutine, so the race detector would only make their tests ten
@@ -57,7 +58,7 @@ REAL := github.com/weirhq/weir/test/cluster
 JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
 FAULTS := github.com/weirhq/weir/test/faults
-CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
+CONCURRENT = $(filter-out $(SEQUENTIAL) $(JOBPROXY),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 # ONLY lists the packages to test, by import path; if it is empty, all are tested.
@@ -97,47 +98,39 @@ quick-tree:
 test: checks tests ## everything CI does: the page, lint, build, all tests, races, real jobs, a real browser
 
 .PHONY: checks
-checks: setup ## the part of make test before its tests: the page, lint, build
+checks: setup ## the part of make test before lint and tests: the page, build
 	@scripts/web.sh test
-	@$(MAKE) --no-print-directory lint build
+	@$(MAKE) --no-print-directory build
 
-.PHONY: tests
-tests: tests-together tests-beside ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
-
-# Most of the first group is one long test at a time, so both cores have work only with the second
-# beside it. The tests of nodes wait for jobs most of the time, hence three packages at a time.
-.PHONY: tests-together
-tests-together:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
-
-# The browser leaves half of the machine to the tests that read the tree and to those with real jobs and
-# faults, which wait for events most of the time. The latter follow each other, since each takes the
-# machine's control groups for itself.
-.PHONY: tests-beside tests-real-ones
-tests-beside: build
-	@$(MAKE) --no-print-directory -j3 --output-sync=target tests-browser tests-real-ones tests-tree
+# Three groups run at a time, the longest first: tests of the browser and of real jobs mostly wait for events, so
+# that fewer would leave a core idle. Tests with real jobs follow each other.
+.PHONY: tests tests-real-ones
+tests: build ## lint and the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+	@$(MAKE) --no-print-directory -j3 tests-concurrent tests-real-ones tests-browser tests-sequential lint tests-tree
 tests-real-ones:
-	@failed=0; for part in supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
+	@failed=0; for part in jobs supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
 
-.PHONY: tests-sequential tests-tree tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
+.PHONY: tests-sequential tests-tree tests-jobs tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
 tests-sequential:
 	$(if $(packages),go test $(CACHED) $(packages))
 tests-tree: packages = $(call chosen,$(filter $(READS_TREE),$(SEQUENTIAL)))
-tests-tree: build
+tests-tree:
 	$(if $(packages),$(WITH_WEIR) go test $(AGAIN) $(packages))
+tests-jobs:
+	$(if $(call chosen,$(JOBPROXY)),CGO_ENABLED=1 go test $(RACE) $(AGAIN) $(JOBPROXY))
 tests-supervised: # jobs run in a supervisor, or have a proxy each: the same tests hold for both
 	$(if $(call chosen,$(JOBPROXY)),WEIR_TEST_SUPERVISOR=1 go test -short $(AGAIN) $(JOBPROXY))
 tests-concurrent: packages = $(call chosen,$(CONCURRENT))
 tests-concurrent:
-	$(if $(packages),CGO_ENABLED=1 go test $(RACE) -p 3 $(AGAIN) $(packages))
+	$(if $(packages),CGO_ENABLED=1 go test $(RACE) -p 2 $(AGAIN) $(packages))
 tests-core:
 	$(if $(call chosen,$(CORE)),CGO_ENABLED=1 go test $(RACE) -short $(AGAIN) $(CORE))
-tests-real: build
+tests-real:
 	$(if $(call chosen,$(REAL)),$(WITH_WEIR) go test -short $(AGAIN) $(REAL))
-tests-browser: build
+tests-browser:
 	$(if $(call chosen,$(BROWSER)),$(WITH_WEIR) go test $(AGAIN) $(BROWSER))
-tests-faults: build
+tests-faults:
 	$(if $(call chosen,$(FAULTS)),$(WITH_WEIR) go test -short $(AGAIN) -run '^TestFaultsOn' $(FAULTS))
 
 .PHONY: long

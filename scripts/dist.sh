@@ -33,7 +33,7 @@ for architecture in "${architectures[@]}"; do
     mkdir -p "$stage/$name"
     install -m 755 "$binary" "$stage/$name/weir"
     install -m 644 LICENSE "$stage/NOTICES" packaging/*.service packaging/*.conf packaging/weir.yaml docs/installation.md "$stage/$name"
-    tar --sort=name --mtime="@$moment" --owner=0 --group=0 --numeric-owner -C "$stage" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+    tar --sort=name --mtime="@$moment" --owner=0 --group=0 --numeric-owner -C "$stage" -cf - "$name" | gzip -6n >"$out/$name.tar.gz"
 done
 (cd "$out" && sha256sum weir-* >SHA256SUMS)
 (cd "$out" && ls -l weir-* SHA256SUMS | awk '{print "dist:", $NF, $5}')

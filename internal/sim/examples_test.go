@@ -102,6 +102,21 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
+// The figures of the integral-guarantees document: usage and demand of a burst pool and its volume over a day,
+// with simulated jobs.
+func TestABurstIsLivedThroughAsDrawn(t *testing.T) {
+	r, err := Run(context.Background(), load(t, "../../examples/simulate/burst.yaml"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Expectations) != 13 {
+		t.Errorf("%d expectations", len(r.Expectations))
+	}
+	for _, e := range r.Failed() {
+		t.Error(e)
+	}
+}
+
 func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 	file := "../../examples/simulate/starvation.yaml"
 	a, err := Run(context.Background(), load(t, file), Options{})

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
@@ -102,15 +103,14 @@ type group[T any] struct {
 }
 
 func newGroup[T any](lists ...[]row[T]) *group[T] {
-	var options []document.Option[T]
-	var rows []row[T]
-	for _, list := range lists {
-		rows = append(rows, list...)
-		for _, r := range list {
-			options = append(options, r.option)
-		}
+	rows := slices.Concat(lists...)
+	options := make([]document.Option[T], len(rows))
+	count := 0
+	for i, r := range rows {
+		options[i] = r.option
+		count += max(1, len(r.nested))
 	}
-	g := &group[T]{table: document.NewTable(options...)}
+	g := &group[T]{table: document.NewTable(options...), settings: make([]Setting, 0, count)}
 	for i, info := range g.table.Options() {
 		for _, inner := range rows[i].nested {
 			inner.Path = info.Name + "/" + inner.Path

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/weirhq/weir/test/expected"
 )
 
 // checkPicture compares a picture with the core's current state, all of it computed
@@ -148,6 +150,7 @@ func pathOf(q *pool) (path string) {
 // TestPropertyPicturesAreAsIfMadeFromNothing generates random histories and
 // compares pictures of them with the state. Older pictures must not change.
 func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
+	expected.Tenth(t)
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
 		for id := range NodeID(rapid.IntRange(1, 4).Draw(r, "nodes")) {

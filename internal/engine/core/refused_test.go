@@ -9,12 +9,14 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // TestPropertyRefusedInputChangesNothing applies random changes to operations in
 // random states. A refused change leaves the state unchanged and makes no
 // decisions.
 func TestPropertyRefusedInputChangesNothing(t *testing.T) {
+	expected.Tenth(t)
 	refused := 0
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)

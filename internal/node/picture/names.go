@@ -14,16 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/workload"
 )
 
 // Prefix begins the names of Weir's labels, annotations and finalizers.
-const Prefix = "weir.dev/"
+const Prefix = workload.Prefix
 
 // Names of labels, annotations and finalizers.
 const (
 	LabelOperation = Prefix + "operation"
 	LabelTask      = Prefix + "task"
-	LabelPool      = Prefix + "pool"
+	LabelPool      = workload.LabelPool
 	LabelEpoch     = Prefix + "epoch"
 	// AnnotationJob holds the job's identity, by which a later leader adopts the pod.
 	AnnotationJob = Prefix + "job"

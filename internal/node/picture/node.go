@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	helpers "k8s.io/component-helpers/resource"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/workload"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -23,15 +22,6 @@ const taintOutOfService = "node.kubernetes.io/out-of-service"
 
 // leavingTaints are set on nodes that are drained or scaled down.
 var leavingTaints = []string{"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", corev1.TaintNodeUnschedulable}
-
-// hundredths returns an amount of CPU in hundredths of a core, rounded down.
-func hundredths(q apiresource.Quantity) int64 { return q.MilliValue() / 10 }
-
-// hundredthsUp returns an amount of CPU in hundredths of a core, rounded up.
-func hundredthsUp(q apiresource.Quantity) int64 { return (q.MilliValue() + 9) / 10 }
-
-// clamp returns an amount within what sums can hold.
-func clamp(v int64) int64 { return min(max(v, 0), resource.Unlimited) }
 
 // gpuResource returns the extended resource that is the GPUs of a node, empty if it has none.
 func (o *Options) gpuResource(node *corev1.Node) corev1.ResourceName {
@@ -46,34 +36,24 @@ func (o *Options) gpuResource(node *corev1.Node) corev1.ResourceName {
 // offered returns what a node has for pods.
 func (o *Options) offered(node *corev1.Node) (a resource.Amounts) {
 	list := node.Status.Allocatable
-	a[resource.CPU] = clamp(hundredths(*list.Cpu()))
-	a[resource.Memory] = clamp(list.Memory().Value())
-	a[resource.UserSlots] = clamp(list.Pods().Value())
+	a[resource.CPU] = workload.Clamp(workload.Hundredths(*list.Cpu()))
+	a[resource.Memory] = workload.Clamp(list.Memory().Value())
+	a[resource.UserSlots] = workload.Clamp(list.Pods().Value())
 	a[resource.Network] = networkUnits
 	if name := o.gpuResource(node); name != "" {
 		q := list[name]
-		a[resource.GPU] = clamp(q.Value())
+		a[resource.GPU] = workload.Clamp(q.Value())
 	}
 	return a
 }
 
-// requested returns what a pod takes on its node: the largest of what it asks for and what it has.
-func (o *Options) requested(pod *corev1.Pod) (a resource.Amounts) {
-	list := helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true})
-	a[resource.CPU] = clamp(max(1, hundredthsUp(*list.Cpu())))
-	a[resource.Memory] = clamp(list.Memory().Value())
-	a[resource.UserSlots] = 1
-	for _, name := range o.GPUResources {
-		q := list[corev1.ResourceName(name)]
-		a[resource.GPU] = clamp(a[resource.GPU] + q.Value())
-	}
-	return a
+// requested returns what a pod takes on its node.
+func (o *Options) requested(pod *corev1.Pod) resource.Amounts {
+	return workload.Amounts(pod, o.GPUResources)
 }
 
 // isOver reports whether a pod has ended: it takes nothing on its node any more.
-func isOver(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func isOver(pod *corev1.Pod) bool { return workload.IsOver(pod) }
 
 // limitsOf returns what jobs may use of a node beside other pods.
 func (o *Options) limitsOf(node *corev1.Node, others resource.Amounts) resource.Amounts {

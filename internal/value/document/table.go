@@ -263,14 +263,19 @@ type Spelling map[string]string
 
 // NewTable returns a table. It panics if two options have a name in common.
 func NewTable[T any](options ...Option[T]) *Table[T] {
-	t := &Table[T]{options: options, index: map[string]int{}}
+	t := &Table[T]{options: options, index: make(map[string]int, len(options)), names: make([]string, len(options))}
+	add := func(name string, option int) {
+		normal := Normal(name)
+		if _, taken := t.index[normal]; taken {
+			panic(fmt.Sprintf("document: two options are called %q", name))
+		}
+		t.index[normal] = option
+	}
 	for i, o := range options {
-		t.names = append(t.names, o.info.Name)
-		for _, name := range append([]string{o.info.Name}, o.info.Aliases...) {
-			if _, taken := t.index[Normal(name)]; taken {
-				panic(fmt.Sprintf("document: two options are called %q", name))
-			}
-			t.index[Normal(name)] = i
+		t.names[i] = o.info.Name
+		add(o.info.Name, i)
+		for _, alias := range o.info.Aliases {
+			add(alias, i)
 		}
 	}
 	return t
