@@ -129,9 +129,9 @@ func (e *Ensemble) replica(ctx context.Context, durations sim.Durations, into *t
 		Statistics: scenario.Statistics{Period: horizon, Samples: 1},
 	}
 	options := sim.Options{
-		Bounds: sim.Bounds{Events: maxEvents, RunningJobs: maxRunningJobs},
-		Enough: func() bool { return into.open == 0 },
-		Watch:  func(now time.Time, _ core.Input, out *core.Decisions) { into.watch(now.Sub(e.Now).Seconds(), out) },
+		Bounds:  sim.Bounds{Events: maxEvents, RunningJobs: maxRunningJobs},
+		Enough:  func() bool { return into.open == 0 },
+		Decided: func(now time.Time, _ core.Input, out *core.Decisions) { into.watch(now.Sub(e.Now).Seconds(), out) },
 	}
 	_, err := sim.Resume(ctx, start, s, options)
 	if bound := (*sim.BoundError)(nil); errors.As(err, &bound) {
