@@ -45,10 +45,10 @@ export interface ForecastSum {
   settled: number;
   held: number;
   uncalibrated: number;
-  /** losses are means over scored forecasts, in seconds; undefined if there are none. */
+  /** shown is the mean loss of what was published, in seconds. */
   shown: number | undefined;
-  ensemble: number | undefined;
-  history: number | undefined;
+  /** compared has the mean losses on the forecasts that every method made, in seconds; undefined if there are none. */
+  compared: {count: number; shown: number; ensemble: number; history: number} | undefined;
 }
 
 /** forecastSums adds up a report on forecasts by target. Means of pools count as often as they have forecasts. */
@@ -56,16 +56,20 @@ export function forecastSums(lines: ReportLine[]): ForecastSum[] {
   return ['start', 'finish'].flatMap((target) => {
     const own = lines.filter((line) => line['target'] === target);
     if (own.length === 0) return [];
-    const count = (line: ReportLine) => numberOf(line, 'settled') + numberOf(line, 'uncalibrated');
-    const sum = (of: (line: ReportLine) => number) => own.reduce((total, line) => total + of(line), 0);
-    const mean = (column: string) => {
-      const known = own.filter((line) => typeof line[column] === 'number' && count(line) > 0);
-      const weight = known.reduce((total, line) => total + count(line), 0);
-      return weight > 0 ? known.reduce((total, line) => total + numberOf(line, column) * count(line), 0) / weight : undefined;
+    const sum = (column: string) => own.reduce((total, line) => total + numberOf(line, column), 0);
+    const all = (line: ReportLine) => numberOf(line, 'settled') + numberOf(line, 'uncalibrated');
+    const mean = (column: string, weight: (line: ReportLine) => number) => {
+      const whole = own.reduce((total, line) => total + weight(line), 0);
+      return own.reduce((total, line) => total + numberOf(line, column) * weight(line), 0) / whole;
     };
+    const count = sum('compared');
+    const both = (line: ReportLine) => numberOf(line, 'compared');
+    const scored = own.reduce((total, line) => total + all(line), 0);
     return [{
-      target, scored: sum(count), settled: sum((line) => numberOf(line, 'settled')), held: sum((line) => numberOf(line, 'held')),
-      uncalibrated: sum((line) => numberOf(line, 'uncalibrated')), shown: mean('pinball_s'), ensemble: mean('pinball_ensemble_s'), history: mean('pinball_history_s'),
+      target, scored, settled: sum('settled'), held: sum('held'), uncalibrated: sum('uncalibrated'), shown: scored > 0 ? mean('pinball_s', all) : undefined,
+      compared: count > 0
+        ? {count, shown: mean('compared_pinball_s', both), ensemble: mean('compared_ensemble_s', both), history: mean('compared_history_s', both)}
+        : undefined,
     }];
   });
 }

@@ -8,6 +8,7 @@ import {csv, duration, shellQuote} from '../model/format';
 import {dayOf, isMonth, monthAfter, monthPeriod} from '../model/period';
 import {type CalendarDay, calendarOf, guaranteesTable, partOf, percent, verdictOf} from '../model/promises';
 import {saveAs} from '../parts/export';
+import {useNarrow} from '../parts/narrow';
 import {Command, Section} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {setQuery, useQueryValue} from '../shell/routing';
@@ -47,8 +48,20 @@ export function PromisesTab({tree, name}: {tree: string; name: string}) {
           {t('Download CSV')}
         </Button>
       </div>
-      <Loaded of={whole}>{(data) => (data.pools.length === 0 ? <NoPromise /> : <Month lines={data.pools} />)}</Loaded>
-      <Loaded of={byDay} lines={6}>{(data) => (data.pools.length === 0 ? null : <Calendar month={month} lines={data.pools} today={today} />)}</Loaded>
+      <Loaded of={whole}>
+        {(data) =>
+          data.pools.length === 0 ? (
+            <Empty>{t('The pool had no guarantee in this month, so nothing was promised.')}</Empty>
+          ) : (
+            <>
+              <MonthVerdict lines={data.pools} />
+              <Loaded of={byDay} lines={6}>
+                {(days) => <Calendar month={month} title={title} whole={data.pools} lines={days.pools} today={today} />}
+              </Loaded>
+            </>
+          )
+        }
+      </Loaded>
       <div>
         <div className="muted">{t('Equivalent command')}</div>
         <Command text={`weir report guarantees --tree ${shellQuote(tree)} --pool ${shellQuote(name)} ${flags} --by day`} />
@@ -57,34 +70,35 @@ export function PromisesTab({tree, name}: {tree: string; name: string}) {
   );
 }
 
-function NoPromise() {
-  const {t} = useTexts();
-  return <Empty>{t('The pool had no guarantee in this month, so nothing was promised.')}</Empty>;
-}
-
-/** Month is the verdict on a month, with its figures. */
-function Month({lines}: {lines: PoolGuarantees[]}) {
+/** MonthVerdict says whether the promise of a month was kept. */
+function MonthVerdict({lines}: {lines: PoolGuarantees[]}) {
   const {t, locale} = useTexts();
   const part = partOf(lines);
   const verdict = verdictOf(lines);
   const time = lines.flatMap((line) => (line.kept_time === null ? [] : [line.kept_time]));
+  if (verdict === 'none') {
+    return <Alert theme="info" title={t('Nothing was due')} message={t('The pool asked for nothing of what it was promised. That is no verdict.')} />;
+  }
   return (
-    <>
-      {verdict === 'none' ? (
-        <Alert theme="info" title={t('Nothing was due')} message={t('The pool asked for nothing of what it was promised. That is no verdict.')} />
-      ) : (
-        <Alert
-          theme={verdict === 'kept' ? 'success' : 'danger'}
-          title={t('{part} of what was due was kept', {part: percent(part, locale)})}
-          message={time.length > 0 ? t('In {part} of the time at most 1% of it was broken.', {part: percent(Math.min(...time), locale)}) : undefined}
-        />
-      )}
-      <PromiseFigures lines={lines} />
-    </>
+    <Alert
+      theme={verdict === 'kept' ? 'success' : 'danger'}
+      title={t('{part} of what was due was kept', {part: percent(part, locale)})}
+      message={time.length > 0 ? t('In {part} of the time at most 1% of it was broken.', {part: percent(Math.min(...time), locale)}) : undefined}
+    />
   );
 }
 
-function Calendar({month, lines, today}: {month: string; lines: PoolGuarantees[]; today: string}) {
+interface CalendarProps {
+  month: string;
+  title: string;
+  /** whole are the books of the month, lines those of its days. */
+  whole: PoolGuarantees[];
+  lines: PoolGuarantees[];
+  today: string;
+}
+
+/** Calendar shows the verdict on each day, and the causes of the chosen one or else of the month. */
+function Calendar({month, title, whole, lines, today}: CalendarProps) {
   const {t, locale} = useTexts();
   const [chosen, setChosen] = useQueryValue('day');
   const weeks = useMemo(() => calendarOf(month, lines, today), [month, lines, today]);
@@ -130,7 +144,12 @@ function Calendar({month, lines, today}: {month: string; lines: PoolGuarantees[]
           </table>
         </div>
       </Section>
-      {shown ? <DayCauses day={shown} /> : <p className="muted">{t('Choose a day to see its causes.')}</p>}
+      <Section
+        title={shown ? `${dayName(shown.day, locale, 'long')}: ${t(verdictTexts[shown.verdict])}` : title}
+        actions={!shown && <span className="muted">{t('Choose a day to see its causes.')}</span>}
+      >
+        <Books lines={shown ? shown.lines : whole} />
+      </Section>
     </>
   );
 }
@@ -144,10 +163,12 @@ function dayName(day: string, locale: 'en' | 'ru', weekday?: 'long'): string {
 
 function Day({day, chosen, onChoose}: {day: CalendarDay; chosen: boolean; onChoose: () => void}) {
   const {t, locale} = useTexts();
+  const narrow = useNarrow();
   const number = Number(day.day.slice(8));
   if (day.future) return <span className="calendar__day calendar__day_future">{number}</span>;
   const verdict = t(verdictTexts[day.verdict]);
   const part = day.part === undefined ? '' : percent(day.part, locale);
+  const shown = narrow && day.part !== undefined ? `${Math.floor(day.part * 100 + 1e-6)}%` : part;
   return (
     <button
       type="button" className={`calendar__day calendar__day_${day.verdict}`} aria-pressed={chosen} onClick={onChoose}
@@ -155,36 +176,32 @@ function Day({day, chosen, onChoose}: {day: CalendarDay; chosen: boolean; onChoo
     >
       <span className="calendar__number">{number}</span>
       <span className="calendar__verdict">
-        <span aria-hidden="true">{glyphs[day.verdict]}</span> {part}
+        <span aria-hidden="true">{glyphs[day.verdict]}</span> {shown}
       </span>
     </button>
   );
 }
 
-function DayCauses({day}: {day: CalendarDay}) {
+/** Books are the figures and causes of a time. */
+function Books({lines}: {lines: PoolGuarantees[]}) {
   const {t, locale} = useTexts();
+  if (lines.length === 0) return <Empty>{t('Nothing is in the books of this day.')}</Empty>;
   return (
-    <Section title={`${dayName(day.day, locale, 'long')}: ${t(verdictTexts[day.verdict])}`}>
-      {day.lines.length === 0 ? (
-        <Empty>{t('Nothing is in the books of this day.')}</Empty>
-      ) : (
-        <>
-          <PromiseFigures lines={day.lines} />
-          {day.lines.map((line) => (
-            <PromiseCauses key={line.resource} line={line} several={day.lines.length > 1} />
-          ))}
-          {day.lines.map((line) =>
-            line.flow ? (
-              <p key={line.resource}>
-                {t('By its flow guarantee {due} of the whole tree were due, and the pool got {got} by it.', {
-                  due: duration(line.flow.due * 1000, locale), got: duration(line.flow.got * 1000, locale),
-                })}{' '}
-                {line.flow.overflowed > 0 && t('{amount} flowed over the full volume unasked.', {amount: duration(line.flow.overflowed * 1000, locale)})}
-              </p>
-            ) : null,
-          )}
-        </>
+    <>
+      <PromiseFigures lines={lines} />
+      {lines.map((line) => (
+        <PromiseCauses key={line.resource} line={line} several={lines.length > 1} />
+      ))}
+      {lines.map(({resource, flow}) =>
+        flow ? (
+          <p key={resource}>
+            {t('By its flow guarantee {due} of the whole tree were due, and the pool got {got} by it.', {
+              due: duration(flow.due * 1000, locale), got: duration(flow.got * 1000, locale),
+            })}{' '}
+            {flow.overflowed > 0 && t('{amount} flowed over the full volume unasked.', {amount: duration(flow.overflowed * 1000, locale)})}
+          </p>
+        ) : null,
       )}
-    </Section>
+    </>
   );
 }

@@ -20,8 +20,10 @@ const figures: Figure[] = [
   {column: 'uncalibrated', title: 'Uncalibrated', hint: 'Forecasts with an outcome that were made before enough outcomes were known', summed: true, always: true},
   {column: 'median_width_s', title: 'Width', hint: 'The median length of the intervals', always: true},
   {column: 'pinball_s', title: 'Loss', hint: 'Pinball loss of what was published; less is better', always: true},
-  {column: 'pinball_ensemble_s', title: 'Ensemble alone', hint: 'Pinball loss of the ensemble', always: true},
-  {column: 'pinball_history_s', title: 'History alone', hint: 'Pinball loss of the quantiles of recent waits', always: true},
+  {column: 'compared', title: 'Compared', hint: 'Forecasts that both the ensemble and the history made', summed: true, always: true},
+  {column: 'compared_pinball_s', title: 'Published', hint: 'Pinball loss on those', always: true},
+  {column: 'compared_ensemble_s', title: 'Ensemble alone', hint: 'Pinball loss of the ensemble on those', always: true},
+  {column: 'compared_history_s', title: 'History alone', hint: 'Pinball loss of the quantiles of recent waits on those', always: true},
 ];
 
 /** targets name what a forecast is about. */
@@ -123,28 +125,33 @@ function Coverage({sum, low, high, label}: {sum: ForecastSum; low: number; high:
   );
 }
 
-/** Losses compares the loss of what was published with those of the baselines. */
+/** Losses compares the loss of what was published with those of the baselines, on the forecasts that all of them made. */
 function Losses({sum, label}: {sum: ForecastSum; label: string}) {
   const {t, locale} = useTexts();
-  const rows: [string, number | undefined][] = [
-    [t('Published'), sum.shown],
-    [t('Ensemble alone'), sum.ensemble],
-    [t('History alone'), sum.history],
+  const compared = sum.compared;
+  if (!compared) {
+    return sum.shown === undefined ? null : (
+      <p>{t('Mean pinball loss: {loss}. No forecast was made by both the ensemble and the history yet, so there is nothing to compare.', {loss: duration(sum.shown * 1000, locale)})}</p>
+    );
+  }
+  const rows: [string, number][] = [
+    [t('Published'), compared.shown],
+    [t('Ensemble alone'), compared.ensemble],
+    [t('History alone'), compared.history],
   ];
-  const known = rows.filter((row): row is [string, number] => row[1] !== undefined);
-  const most = Math.max(1e-9, ...known.map(([, loss]) => loss));
-  const best = Math.min(...known.map(([, loss]) => loss));
+  const most = Math.max(1e-9, ...rows.map(([, loss]) => loss));
+  const best = Math.min(...rows.map(([, loss]) => loss));
   return (
     <table className="plain plain_bars plain_narrow" aria-label={t('{label}: loss', {label})}>
       <thead>
         <tr>
           <th>{t('Loss')}</th>
           <th />
-          <th className="muted">{t('mean pinball loss; less is better')}</th>
+          <th>{t('mean pinball loss of the {n} {n|forecast|forecasts} that both made; less is better', {n: compared.count})}</th>
         </tr>
       </thead>
       <tbody>
-        {known.map(([name, loss]) => (
+        {rows.map(([name, loss]) => (
           <tr key={name}>
             <th scope="row" className="nowrap">
               {name}

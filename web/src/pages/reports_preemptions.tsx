@@ -8,7 +8,7 @@ import {tableOf} from '../model/reports';
 import {Anchor} from '../parts/anchor';
 import type {Column} from '../parts/grid';
 import {Moment, Section} from '../parts/small';
-import {Empty, Loaded} from '../parts/states';
+import {Loaded} from '../parts/states';
 import {to} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
 import {often} from './promises';
@@ -56,7 +56,9 @@ export function PreemptionsReport(props: ReportProps) {
         <>
           <Watch data={data} />
           <ReportTable label={t('Preemptions')} report={data} keys={keys} figures={figures} empty={t('No preemptions')} />
-          <Section title={t('Cycles')}>{data.cycles.length === 0 ? <Empty>{t('No operations preempted each other in turn.')}</Empty> : <Cycles events={data.cycles} />}</Section>
+          {data.lines.length + data.cycles.length > 0 && (
+            <Section title={t('Cycles')}>{data.cycles.length === 0 ? <p>{t('No operations preempted each other in turn.')}</p> : <Cycles events={data.cycles} />}</Section>
+          )}
           <ReportFoot
             command={commandOf('preemptions', props)} name={`preemptions-${period.from.slice(0, 10)}`}
             table={() => csv(...tableOf(data.from_time, data.to_time, data.columns, data.lines))}

@@ -2,7 +2,7 @@ import {useMemo} from 'react';
 
 import {useCommand} from '../api/queries';
 import type {GuaranteeReport} from '../api/types';
-import {csv, volume} from '../model/format';
+import {csv, plainVolume, volumeUnit} from '../model/format';
 import {dayAfter, dayOf} from '../model/period';
 import {type CalendarDay, causesOf, guaranteesTable, partOf, percent, type PoolDays, poolsOf, verdictOf} from '../model/promises';
 import {Anchor} from '../parts/anchor';
@@ -56,6 +56,7 @@ function Pools({tree, period, whole, byDay}: ReportProps & {whole: GuaranteeRepo
               {t('Time kept')}
             </th>
             <th>{t('Days')}</th>
+            <th>{t('Unit')}</th>
             <th className="numeric">{t('Promised')}</th>
             <th className="numeric">{t('Asked')}</th>
             <th className="numeric">{t('Due')}</th>
@@ -98,14 +99,15 @@ function PoolLines({tree, pool}: {tree: string; pool: PoolDays}) {
           </td>
         </>
       )}
+      <td className="nowrap">{volumeUnit(line.resource, locale)}</td>
       {[line.promised, line.asked, line.due, line.got, line.short].map((value, j) => (
         <td key={j} className="numeric nowrap">
-          {volume(line.resource, value, locale)}
+          {plainVolume(line.resource, value, locale)}
         </td>
       ))}
-      <td>
+      <td className="plain__text">
         {causesOf(line)
-          .map((cause) => `${word(cause.cause)} ${volume(line.resource, cause.amount, locale)}`)
+          .map((cause) => `${word(cause.cause)} ${plainVolume(line.resource, cause.amount, locale)}`)
           .join(', ')}
       </td>
     </tr>

@@ -13,7 +13,6 @@ import {commandOf, ReportFoot, type ReportProps} from './reports';
 import {type Figure, keyColumn, ReportTable} from './reports_table';
 
 const usage: Figure[] = [
-  {column: 'cost_micros', title: 'Cost', summed: true},
   {column: 'jobs', title: 'Jobs ended', summed: true, always: true},
   {column: 'held_cpu_core_s', title: 'Core·h', hint: 'What jobs held while they ran', summed: true, always: true},
   {column: 'held_gpu_s', title: 'GPU·h', hint: 'What jobs held while they ran', summed: true},
