@@ -170,11 +170,11 @@ function Day({day, chosen, onChoose}: {day: CalendarDay; chosen: boolean; onChoo
   const part = day.part === undefined ? '' : percent(day.part, locale);
   const shown = narrow && day.part !== undefined ? `${Math.floor(day.part * 100 + 1e-6)}%` : part;
   return (
-    <button
-      type="button" className={`calendar__day calendar__day_${day.verdict}`} aria-pressed={chosen} onClick={onChoose}
-      aria-label={`${dayName(day.day, locale)}: ${verdict}${part ? `, ${part}` : ''}`} title={verdict}
-    >
-      <span className="calendar__number">{number}</span>
+    <button type="button" className={`calendar__day calendar__day_${day.verdict}`} aria-pressed={chosen} onClick={onChoose} title={verdict}>
+      <span className="calendar__number">
+        {number}
+        <span className="hidden">{`${dayName(day.day, locale).replace(/^\d+/, '')}: ${verdict}${shown && ','}`}</span>
+      </span>
       <span className="calendar__verdict">
         <span aria-hidden="true">{glyphs[day.verdict]}</span> {shown}
       </span>
