@@ -167,7 +167,8 @@ func newReportForecastsCommand(opts *options) *cobra.Command {
 		Long: `Report for every pool how well its forecasts held (weir forecast), by target: the start or the finish of operations. The report is
 about forecasts that were made in the period and whose outcomes are known. HELD is the part of the calibrated ones whose outcome was
 within the 90 % interval, WIDTH the median length of these intervals. LOSS is the pinball loss in seconds, averaged over three quantiles:
-of what was published, of the ensemble and of the quantiles of recent waits; less is better.`,
+of what was published, of the ensemble and of the quantiles of recent waits; less is better. With -o csv, the columns compared_… have the
+losses on the forecasts that both the ensemble and the history made.`,
 		Example: `  weir report forecasts
   weir report forecasts --month 2026-10 -o csv`,
 		Args: noArgs,
