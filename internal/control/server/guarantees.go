@@ -23,7 +23,10 @@ type books struct {
 	// flushed is when the rows were last put into a batch, and seen the last time that a batch
 	// has for this leader.
 	flushed, seen time.Time
-	away          bool
+	// logged is until when the facts are in a batch, and flushes counts those of the term.
+	logged  time.Time
+	flushes int64
+	away    bool
 	// restored reports whether the stored rows are still those of the last leader.
 	restored bool
 	entries  []ledger.Entry
@@ -90,6 +93,7 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
+	b.logged, b.flushes = flushed, 0
 	b.preemptions, b.usage = preemptions, usage
 	return nil
 }
@@ -209,7 +213,7 @@ func (t *term) flushBooks() {
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	put, remove := b.book.Flush(t.now)
+	put, remove, facts := b.book.Flush(t.now)
 	b.restored = false
 	for _, row := range put {
 		t.open.rows.Put.LedgerRows = append(t.open.rows.Put.LedgerRows, store.LedgerRow{
@@ -226,8 +230,13 @@ func (t *term) flushBooks() {
 		})
 	}
 	b.flushed = t.now
-	if len(put)+len(remove)+len(tallies) > 0 {
+	if len(put)+len(remove)+len(tallies) > 0 || facts.Gap || len(facts.Data) > 0 {
 		b.seen = t.now
+		b.flushes++
+		t.open.rows.Put.LedgerFacts = append(t.open.rows.Put.LedgerFacts, store.LedgerFacts{
+			Epoch: int64(t.epoch), Number: b.flushes, Start: b.logged, Finish: t.now, Gap: facts.Gap, Data: facts.Data,
+		})
+		b.logged = t.now
 		t.open.rows.Put.Counters = append(t.open.rows.Put.Counters,
 			store.Counter{Name: ledgerFlushed, Value: t.now.UnixMicro()}, store.Counter{Name: ledgerSeen, Value: t.now.UnixMicro()})
 	}
