@@ -62,6 +62,7 @@ var poolCommands = []command{
 			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},
 			{"to_time", aTime, "now", "the end, rounded up to an hour"},
 			{"by", someStrings, "", "what divides the lines: day for guarantees; tree, pool, user, day and label:NAME for usage, savings and waits"},
+			{"verify", aBoolean, "false", "for guarantees: recomputes the books from the log of facts and adds `verification`: whether they are equal, or where they differ"},
 		},
 		run: getReport,
 	},

@@ -19,7 +19,7 @@ import (
 // not stored yet.
 type books struct {
 	mutex sync.Mutex
-	book  *ledger.Book // nil before the first term
+	book  *core.Books // nil before the first term
 	// flushed is when the rows were last put into a batch, and seen the last time that a batch
 	// has for this leader.
 	flushed, seen time.Time
@@ -29,7 +29,6 @@ type books struct {
 	away    bool
 	// restored reports whether the stored rows are still those of the last leader.
 	restored bool
-	entries  []ledger.Entry
 	lost     []resource.Amounts
 
 	preemptions *ledger.Preemptions
@@ -92,7 +91,8 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
+	b.book = &core.Books{Book: book}
+	b.flushed, b.seen, b.away, b.restored = now, now, true, true
 	b.logged, b.flushes = flushed, 0
 	b.preemptions, b.usage = preemptions, usage
 	return nil
@@ -140,17 +140,16 @@ func (t *term) enterClaims(due bool) {
 		return gated
 	}
 	b.lost = t.lostResources(b.lost[:0])
-	b.entries = t.core.Claims(b.entries[:0], closed, b.lost)
-	b.book.Update(t.now, b.entries, away)
+	entries := b.book.Updated(t.now, t.core, closed, b.lost, away)
 	b.away = away
 	if b.restored {
 		b.usage.Settle(t.now)
 	}
 	t.enterCover()
-	t.noticePromises(b.entries, away)
+	t.noticePromises(entries, away)
 	var unexplained []string
-	for i := range b.entries {
-		e := &b.entries[i]
+	for i := range entries {
+		e := &entries[i]
 		if e.Claim.Split(e.Claim.Got, away)[ledger.Unexplained] > 0 {
 			unexplained = append(unexplained, e.Name)
 		}
@@ -188,13 +187,7 @@ func (t *term) enterUsage() {
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	t.core.TakeUsage(func(s *core.Spent) {
-		if s.Operation == core.NoOperation {
-			b.book.Spend(t.now, s.Pool, s.Usage)
-			return
-		}
-		t.spend(s)
-	})
+	b.book.Spent(t.now, t.core, t.spend)
 }
 
 // enterAbsence enters that this server does not know whether it leads.

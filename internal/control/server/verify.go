@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -57,38 +58,60 @@ func (s *Server) VerifyGuarantees(ctx context.Context, q GuaranteeQuery) (*Verif
 func (s *Server) verify(ctx context.Context, q *GuaranteeQuery, flushed time.Time) (*Verification, error) {
 	from, to := ledger.Hour.Start(q.From), ledger.Hour.Start(earliest(q.To, flushed).Add(time.Hour-1))
 	v := &Verification{From: from, To: latest(from, to)}
-	log, err := s.store.LedgerFacts(ctx, from, to)
-	if err != nil || !from.Before(to) {
-		return v, err
+	if !from.Before(to) {
+		return v, nil
 	}
 	hours, err := s.bookRows(ctx, q, ledger.Hour, ledger.Day.Start(from), ledger.Day.Start(to.Add(-1)).AddDate(0, 0, 1))
 	if err != nil {
 		return nil, err
 	}
-	next := from
-	for _, stretch := range append(covered(log, from, to, flushed), stretch{from: to, to: to}) {
-		for ; next.Before(stretch.from); next = next.Add(time.Hour) {
-			if len(within(hours, next, next.Add(time.Hour))) > 0 {
-				v.Unverified = append(v.Unverified, next)
-			}
-		}
-		next = stretch.to
-		computed, err := ledger.Integrate(stretch.facts, stretch.from, stretch.to)
-		if err != nil {
-			return nil, err
-		}
-		for pool := range computed {
-			if !q.selects(pool) {
-				delete(computed, pool)
-			}
-		}
-		rows := within(hours, stretch.from, stretch.to)
-		v.Hours += len(rows)
-		if err := v.compare(rows, computed, ledger.Hour); err != nil {
+	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
+		rows := slices.DeleteFunc(slices.Clone(hours), func(row ledger.Row) bool { return !row.Start.Equal(hour) })
+		if err := s.verifyHour(ctx, v, q, hour, rows, flushed); err != nil {
 			return nil, err
 		}
 	}
 	return v, s.verifySums(ctx, v, q, hours, flushed)
+}
+
+// verifyHour compares the rows of an hour with the log.
+func (s *Server) verifyHour(ctx context.Context, v *Verification, q *GuaranteeQuery, hour time.Time, rows []ledger.Row, flushed time.Time) error {
+	end := hour.Add(time.Hour)
+	log, err := s.store.LedgerFacts(ctx, hour, end)
+	if err != nil {
+		return err
+	}
+	facts, covered := factsOf(log, hour, earliest(end, flushed))
+	if !covered {
+		if len(rows) > 0 {
+			v.Unverified = append(v.Unverified, hour)
+		}
+		return nil
+	}
+	computed, err := ledger.Integrate(facts, hour, end)
+	if err != nil {
+		return err
+	}
+	for pool := range computed {
+		if !q.selects(pool) {
+			delete(computed, pool)
+		}
+	}
+	v.Hours += len(rows)
+	return v.compare(rows, computed, ledger.Hour)
+}
+
+// factsOf returns the log of a time, and whether it covers it without a gap.
+func factsOf(log []store.LedgerFacts, from, to time.Time) (facts []ledger.Facts, covered bool) {
+	at := from
+	for _, f := range log {
+		if f.Gap || f.Start.After(at) || len(facts) > 0 && !f.Start.Equal(at) {
+			return nil, false
+		}
+		facts = append(facts, ledger.Facts{From: f.Start, To: f.Finish, Data: f.Data})
+		at = f.Finish
+	}
+	return facts, !at.Before(to)
 }
 
 // verifySums compares days with their hours, and months with their days, as far as these are kept. Days have the
@@ -138,50 +161,36 @@ func (s *Server) bookRows(ctx context.Context, q *GuaranteeQuery, level ledger.L
 	return ledgerRows(rows), err
 }
 
-// within returns the rows that start in a time.
-func within(rows []ledger.Row, from, to time.Time) (selected []ledger.Row) {
-	for _, row := range rows {
-		if !row.Start.Before(from) && row.Start.Before(to) {
-			selected = append(selected, row)
-		}
-	}
-	return selected
-}
-
 // selects reports whether the query is about a pool.
 func (q *GuaranteeQuery) selects(pool ledger.Pool) bool {
 	return (q.Tree == "" || q.Tree == pool.Tree) && (q.Pool == "" || q.Pool == pool.Name)
 }
 
-// stretch is whole hours that the log covers.
-type stretch struct {
-	from, to time.Time
-	facts    []ledger.Facts
-}
+// nightlyCheck is how long after midnight, in UTC, the leader verifies the day that has ended.
+const nightlyCheck = 10 * time.Minute
 
-// covered divides a time into stretches that the log covers without a gap. The hour of the last flush counts as
-// covered: its rows end there.
-func covered(log []store.LedgerFacts, from, to, last time.Time) (all []stretch) {
-	for i := 0; i < len(log); {
-		if log[i].Gap {
-			i++
-			continue
+// verifyNightly verifies the books of each day that has ended, in the background.
+func (t *term) verifyNightly(ctx context.Context) {
+	for {
+		today := ledger.Day.Start(time.Now().Add(-nightlyCheck))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(today.AddDate(0, 0, 1).Add(nightlyCheck))):
 		}
-		next := i + 1
-		for next < len(log) && !log[next].Gap && log[next].Start.Equal(log[next-1].Finish) {
-			next++
+		today = today.AddDate(0, 0, 1)
+		v, err := t.server.VerifyGuarantees(ctx, GuaranteeQuery{From: today.AddDate(0, 0, -1), To: today})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			t.server.log.Warn("cannot verify the ledger", "error", err)
+		case v.Equal():
+			t.server.alerts.clear(AlertLedgerDiffers)
+		default:
+			d := &v.Differences[0]
+			t.server.alerts.raise(AlertLedgerDiffers, fmt.Sprintf("the books of %s differ from their log in %d figures; the first is %s of pool %s at %s",
+				today.AddDate(0, 0, -1).Format(time.DateOnly), len(v.Differences), d.Figure, d.Name, d.Start.Format(time.RFC3339)))
 		}
-		s := stretch{from: latest(from, ledger.Hour.Start(log[i].Start.Add(time.Hour-1))), to: earliest(to, ledger.Hour.Start(log[next-1].Finish))}
-		if log[next-1].Finish.Equal(last) {
-			s.to = to
-		}
-		if s.from.Before(s.to) {
-			for _, f := range log[i:next] {
-				s.facts = append(s.facts, ledger.Facts{From: f.Start, To: f.Finish, Data: f.Data})
-			}
-			all = append(all, s)
-		}
-		i = next
 	}
-	return all
 }

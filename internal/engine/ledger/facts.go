@@ -25,7 +25,7 @@ type Facts struct {
 }
 
 // mostFacts limits the packed changes of a flush, in bytes.
-const mostFacts = 1 << 20
+const mostFacts = 256 << 10
 
 // A record of the log is the time, the pool, and what holds from then on.
 const (
@@ -138,14 +138,19 @@ func Integrate(facts []Facts, from, to time.Time) (Integral, error) {
 		if f.Gap {
 			return nil, fmt.Errorf("the log has a gap from %s to %s", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339))
 		}
-		if err := f.each(func(pool Pool, at int64, open bool, s *standing) {
+		if err := f.each(func(pool Pool, at int64, kind byte, s *standing) {
 			p := pools[pool]
 			if p == nil {
 				p = &reading{sums: map[time.Time]*ByResource{}}
 				pools[pool] = p
 			}
 			p.pass(at, from, to)
-			p.open, p.standing = open, *s
+			credit := s.credit
+			if kind == factPart { // the log does not have it
+				credit = min(p.credit, max(s.claim.Relaxed.Capacity, 0))
+			}
+			p.open, p.standing = kind != factEnd, *s
+			p.credit = credit
 		}); err != nil {
 			return nil, fmt.Errorf("the log from %s to %s: %w", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339), err)
 		}
@@ -194,7 +199,7 @@ func (p *reading) pass(until int64, from, to time.Time) {
 }
 
 // each calls visit for every record, in order, with what holds from its time on.
-func (f *Facts) each(visit func(pool Pool, at int64, open bool, s *standing)) error {
+func (f *Facts) each(visit func(pool Pool, at int64, kind byte, s *standing)) error {
 	if len(f.Data) == 0 {
 		return nil
 	}
@@ -242,7 +247,7 @@ func (f *Facts) each(visit func(pool Pool, at int64, open bool, s *standing)) er
 		if r.failed {
 			break
 		}
-		visit(names[number-1], at, kind != factEnd, s)
+		visit(names[number-1], at, kind, s)
 	}
 	if r.failed {
 		return errCorrupt

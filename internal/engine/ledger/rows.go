@@ -40,6 +40,19 @@ func (l Level) Start(t time.Time) time.Time {
 
 func (l Level) startOf(t int64) int64 { return l.Start(micros(t)).UnixMicro() }
 
+// String returns the name of the level in outputs.
+func (l Level) String() string {
+	switch l {
+	case Hour:
+		return "hour"
+	case Day:
+		return "day"
+	case Month:
+		return "month"
+	}
+	return "standing"
+}
+
 // Row is what is stored of a pool for a period.
 type Row struct {
 	Pool
