@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/why"
@@ -30,7 +31,7 @@ decides otherwise than the one that wrote the journal. No scheduler is needed.
 
 With a question, the answer is about the moment of --until, or the end of the journal. explain tells what an operation, a pool or the
 cluster waited for, pools what pools used and demanded, shares what they were entitled to and by which cause, what-if what changes would
-have done in the hours after it. Reasons that only a live scheduler knows, such as banned nodes, are not part of a journal.
+have done in the hours after it. Reasons outside the core, such as banned nodes, are part of the journal.
 
 With --with POOLS, run the recorded time again with the pools of a file as for weir apply. This is not exact: what users did and which nodes
 there were is kept, but other jobs run, and each runs as long as it did when it completed. Three figures stand side by side: recorded, again
@@ -210,19 +211,9 @@ func (r *replay) find(name string) (core.OperationID, error) {
 	return found, fmt.Errorf("the journal knows no operation %s up to %s", name, stamp(r.player.Now))
 }
 
-// gates are the reasons that follow from the core: nodes that a new leader awaits.
-func (r *replay) gates() (g why.Gates) {
-	for _, a := range r.player.Core.Awaited() {
-		g.Nodes = append(g.Nodes, why.NodeGate{
-			Node: a.Node, Name: r.player.Core.NodeName(a.Node), Code: why.NodeAwaited, Resources: r.player.Core.NodeResources(a.Node), Tags: r.player.Core.NodeTags(a.Node),
-		})
-	}
-	return g
-}
-
 // explain tells what an operation, a pool or all trees waited for.
 func (r *replay) explain(subject string) error {
-	scene := why.Look(r.player.Core, r.player.Now, r.gates())
+	scene := why.Look(r.player.Core, r.player.Now, recorder.GatesOf(r.player))
 	if subject == "cluster" {
 		for _, tree := range scene.Trees() {
 			if err := r.explainPool(scene, tree, core.RootName); err != nil {

@@ -36,7 +36,7 @@ func adviseOperation(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	a, names := answer.Value, c.operationNames()
+	a, names := answer.Value, c.operationNames(answer.Glass)
 	fixes := make([]yson.Node, len(a.Fixes))
 	for i := range a.Fixes {
 		fixes[i] = c.fixNode(&a.Fixes[i], names)

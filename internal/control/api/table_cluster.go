@@ -169,6 +169,7 @@ var clusterCommands = []command{
 			{"document", anything, required, "the changes: a map, or text in YAML or JSON, with for, durations and changes"},
 			{"file", aString, "document", "the name of the document in messages"},
 			{"for", aDuration, "that of the document, or two hours", "how far to look ahead, at most 24 hours"},
+			asOf,
 		},
 		run: whatIf,
 	},
