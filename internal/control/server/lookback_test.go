@@ -157,7 +157,7 @@ func TestBadQuestionsAreRefusedAndChangeNothing(t *testing.T) {
 		{"an unknown option", whatIf("changes: [{pool: p, set: {wieght: 1}}]"), "wieght"},
 		{"an unknown pool", whatIf("changes: [{pool: q, set: {weight: 1}}]"), "q"},
 		{"an unknown operation", whatIf("changes: [{abort: nobody}]"), "nobody"},
-		{"a horizon beyond the bounds", whatIf("for: 25h"), "24h"},
+		{"a horizon beyond the bounds", whatIf("for: 25h"), "at most 1d"},
 		{"an operation that never was", func() error {
 			_, err := s.ExplainOperation(t.Context(), "anna", number+100, false, time.Time{})
 			return err
