@@ -54,7 +54,7 @@ func forecastPool(c *call) (yson.Node, error) {
 	if !there {
 		return yson.Node{}, wire.Errorf(wire.CodeResolve, "There is no pool %q in tree %q", pool, name)
 	}
-	board, names := c.Server.Forecasts(), c.operationNames()
+	board, names := c.Server.Forecasts(), c.operationNames(nil)
 	below := map[core.OperationID]bool{}
 	for id, f := range board.Operations {
 		at, there := tree.Pool(f.Pool)
