@@ -83,7 +83,7 @@ var answers = []string{
 	"clone-user EPERM", "clone-mount EPERM", "clone succeeded", "clone3 ENOSYS", "unshare-user EPERM", "setns EPERM", "mount EPERM", "umount EPERM",
 	"pivot_root EPERM", "fsopen EPERM", "move_mount EPERM", "open_tree EPERM", "bpf EPERM", "perf EPERM", "userfaultfd EPERM", "io_uring EPERM",
 	"keyctl EPERM", "add_key EPERM", "syslog EPERM", "ptrace EPERM", "read-memory EPERM", "open-by-handle EPERM", "reboot EPERM", "host-name EPERM",
-	"clock EPERM", "kill-init EPERM", "make-device EPERM", "raw-socket EPERM", "packet-socket EPERM", "become-root EPERM", "chroot EPERM", "cores EPERM", "pid true",
+	"clock EPERM", "kill-init EPERM", "make-device EPERM", "raw-socket EPERM", "packet-socket EPERM", "become-root EPERM", "chroot EPERM", "cores EPERM", "set-project EPERM", "set-flags EPERM", "pid true",
 }
 
 func TestAnIsolatedJobIsRefusedWhatItMustNotDo(t *testing.T) {

@@ -132,7 +132,7 @@ var forbiddenNames = []string{
 	"init_module", "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "syslog", "quotactl", "quotactl_fd",
 	"open_by_handle_at", "sethostname", "setdomainname", "clock_settime", "settimeofday", "adjtimex", "clock_adjtime",
 	"vhangup", "nfsservctl", "fanotify_init", "lookup_dcookie", "kexec_file_load", "iopl", "ioperm", "modify_ldt", "create_module", "query_module",
-	"get_kernel_syms", "uselib", "_sysctl", "ustat", "sysfs",
+	"get_kernel_syms", "uselib", "_sysctl", "ustat", "sysfs", "file_setattr",
 }
 
 // tracingNames are those that only debuggers need.
@@ -146,18 +146,24 @@ func bundleFilter(allowPtrace bool) object {
 	}
 	architecture := map[string]string{"amd64": "SCMP_ARCH_X86_64", "arm64": "SCMP_ARCH_AARCH64"}[goruntime.GOARCH]
 	const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	var clones []object // one rule for each flag: the conditions of one rule must hold together
+	var conditional []object // one rule for each flag: the conditions of one rule must hold together
 	for flag := uint64(1); flag <= newNamespaces; flag <<= 1 {
 		if newNamespaces&flag != 0 {
-			clones = append(clones, object{
+			conditional = append(conditional, object{
 				"names": []string{"clone"}, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.EPERM),
 				"args": []object{{"index": 0, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ"}},
 			})
 		}
 	}
+	for _, request := range []uint64{jobinit.SetAttributes, jobinit.SetFlags} {
+		conditional = append(conditional, object{
+			"names": []string{"ioctl"}, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.EPERM),
+			"args": []object{{"index": 1, "value": uint64(0xffffffff), "valueTwo": request, "op": "SCMP_CMP_MASKED_EQ"}},
+		})
+	}
 	rules := append([]object{
 		{"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.EPERM)},
 		{"names": []string{"clone3"}, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.ENOSYS)},
-	}, clones...)
+	}, conditional...)
 	return object{"defaultAction": "SCMP_ACT_ALLOW", "architectures": []string{architecture}, "syscalls": rules}
 }
