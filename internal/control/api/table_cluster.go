@@ -114,6 +114,10 @@ var clusterCommands = []command{
 		parameters: []parameter{{"target", aString, required, "the name of the target"}}, run: testNotification,
 	},
 	{
+		name: "prune_images", about: "makes a node delete the images that none of its jobs uses", needs: writeNode, changes: true,
+		parameters: []parameter{component, address}, run: pruneImages,
+	},
+	{
 		name: "add_maintenance", about: "adds a maintenance request, which restricts a node until it is removed", needs: writeNode, changes: true,
 		parameters: []parameter{
 			component, address, perTarget,
