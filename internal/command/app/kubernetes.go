@@ -35,20 +35,25 @@ func (c localCaller) Heartbeat(ctx context.Context, request *nodev1.HeartbeatReq
 	return c.service.Heartbeat(ctx, nodeproto.Peer{Node: request.GetNodeName()}, request)
 }
 
+// Stream opens the live connection that a virtual node was asked for.
+func (c localCaller) Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error) {
+	return nodeproto.OpenLocal(ctx, c.service, nodeproto.Peer{Node: first.GetNodeName()}, first), nil
+}
+
 // openKubernetes returns the driver of the configured cluster, nil if there is none.
 func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	k := &c.Kubernetes
 	if !k.Enabled.Value() {
 		return nil, nil
 	}
-	client, address, err := kube.Connect(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
+	client, cluster, err := kube.Connect(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", address, "namespace", k.Namespace.Value())
+	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", cluster.Host, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	return kube.New(kube.Options{
-		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
+		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
 		Alert: func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
 	})
@@ -61,7 +66,7 @@ func pictureOf(c *config.Scheduler, version string) picture.Options {
 	return picture.Options{
 		Namespace: k.Namespace.Value(), ServiceAccount: k.ServiceAccount.Value(), DefaultImage: k.DefaultImage.Value(), InitImage: k.InitImage.Value(),
 		TagLabels: k.TagLabels.Or(usualTagLabels), GPUResources: k.GPUResources.Or(usualGPUs), ToleratedTaints: k.Tolerated.Value(),
-		Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
+		NoShells: !k.Shells.Value(), Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
 	}
 }
 

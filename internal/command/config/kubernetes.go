@@ -13,6 +13,7 @@ type Kubernetes struct {
 	DefaultImage, InitImage            opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
 	Reserve                            opt[resource.Partial]
+	Shells                             opt[bool]
 	MaxWrites                          opt[int]
 }
 
@@ -42,6 +43,8 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[[]string] { return &c.Tolerated }, texts),
 	fixed("reserve", "What each node keeps for things other than jobs, beyond what its pods request.",
 		func(c *Kubernetes) *opt[resource.Partial] { return &c.Reserve }, resources),
+	fixed("shells", "Users may open shells in their jobs (weir job shell, weir job exec).",
+		func(c *Kubernetes) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
 	fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
 		func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 })

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/node/picture"
 )
@@ -21,12 +22,15 @@ import (
 type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
+	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
 }
 
 // Options configure a driver.
 type Options struct {
 	Client kubernetes.Interface
 	Caller Caller
+	// Exec runs shells in the containers of jobs; nil: there are none.
+	Exec Exec
 	// Term returns the epoch in which this scheduler leads, zero if it does not, and how much of its lease is left.
 	Term func() (epoch uint64, left time.Duration)
 	// Probe asks the API server whether it is there.
@@ -53,6 +57,7 @@ const (
 type Driver struct {
 	Options
 	pods, nodes cache.SharedIndexInformer
+	lives       lives
 }
 
 // New returns a driver. It does nothing until Run is called.
@@ -277,6 +282,9 @@ func (t *term) carryOut(effects picture.Effects) {
 	}
 	for i := range effects.Calls {
 		t.call(&effects.Calls[i])
+	}
+	for i := range effects.Streams {
+		t.workers.Go(func() { t.serve(&effects.Streams[i]) })
 	}
 }
 

@@ -37,6 +37,9 @@ func (p *Picture) carryOut(now time.Time, n *node, orders *nodeproto.Orders) {
 			grace: max(abortGrace, nodeproto.Duration(order.GetTimeoutUs())),
 		})
 	}
+	for _, order := range orders.Open {
+		p.openStream(n, order)
+	}
 	p.changed(n)
 }
 

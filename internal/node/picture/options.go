@@ -22,6 +22,8 @@ type Options struct {
 	GPUResources []string
 	// ToleratedTaints are the keys of taints in spite of which nodes get jobs.
 	ToleratedTaints []string
+	// NoShells forbids shells in jobs.
+	NoShells bool
 	// Reserve is what every node keeps for other things.
 	Reserve resource.Amounts
 	// LostAfter is how long a node may be not ready before its jobs are given up.

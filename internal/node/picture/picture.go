@@ -41,6 +41,8 @@ type Picture struct {
 type Effects struct {
 	Writes []Write
 	Calls  []Call
+	// Streams are live connections that the scheduler asks for.
+	Streams []Stream
 	// Notes are for the log.
 	Notes []string
 }

@@ -68,6 +68,12 @@ func startOf(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
+// HasEnded reports whether the job of a pod has ended.
+func HasEnded(pod *corev1.Pod) bool {
+	c := containerOf(pod)
+	return isOver(pod) || c != nil && c.State.Terminated != nil
+}
+
 // verdict is how a job ended.
 type verdict struct {
 	state  nodev1.JobState
