@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
@@ -40,6 +43,11 @@ func (c localCaller) Stream(ctx context.Context, first *nodev1.NodeFrame) (nodep
 	return nodeproto.OpenLocal(ctx, c.service, nodeproto.Peer{Node: first.GetNodeName()}, first), nil
 }
 
+// FetchContent returns a piece of a file that a job of a virtual node needs.
+func (c localCaller) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return c.service.FetchContent(ctx, nodeproto.Peer{Node: request.GetNodeName()}, request)
+}
+
 // openKubernetes returns the driver of the configured cluster, nil if there is none.
 func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	k := &c.Kubernetes
@@ -50,10 +58,18 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings := pictureOf(c, s.version)
+	if name, given := k.PodsCA.Get(); given {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("scheduler/kubernetes/pods_ca: %w", err)
+		}
+		settings.CA = string(text)
+	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", cluster.Host, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	return kube.New(kube.Options{
-		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
+		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
 		Alert: func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
 	})
@@ -66,7 +82,7 @@ func pictureOf(c *config.Scheduler, version string) picture.Options {
 	return picture.Options{
 		Namespace: k.Namespace.Value(), ServiceAccount: k.ServiceAccount.Value(), DefaultImage: k.DefaultImage.Value(), InitImage: k.InitImage.Value(),
 		TagLabels: k.TagLabels.Or(usualTagLabels), GPUResources: k.GPUResources.Or(usualGPUs), ToleratedTaints: k.Tolerated.Value(),
-		NoShells: !k.Shells.Value(), Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
+		NoShells: !k.Shells.Value(), URL: strings.TrimSuffix(k.PodsURL.Value(), "/"), Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
 	}
 }
 

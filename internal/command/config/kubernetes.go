@@ -11,6 +11,7 @@ type Kubernetes struct {
 	Kubeconfig, Context                opt[string]
 	Namespace, ServiceAccount          opt[string]
 	DefaultImage, InitImage            opt[string]
+	PodsURL, PodsCA                    opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
 	Reserve                            opt[resource.Partial]
 	Shells                             opt[bool]
@@ -35,6 +36,10 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[string] { return &c.DefaultImage }, document.Words.Default("debian:stable-slim")),
 	fixed("init_image", "The image of Weir, which brings the first process of every job into its pod: the target scheduler of packaging/Containerfile.",
 		func(c *Kubernetes) *opt[string] { return &c.InitImage }, document.Words.Default("weir")),
+	fixed("pods_url", "Where pods reach the scheduler, such as http://weir.weir-system:7070: for files above 512 KiB and for artifacts. Unset: jobs that need it fail with the reason.",
+		func(c *Kubernetes) *opt[string] { return &c.PodsURL }, document.Words),
+	fixed("pods_ca", "File with the certificates, in PEM, by which pods know the scheduler at pods_url. Unset: those of their images.",
+		func(c *Kubernetes) *opt[string] { return &c.PodsCA }, document.Words),
 	fixed("tag_labels", "Labels of nodes that become tags KEY=VALUE, for the filters of trees, pools and operations. Unset: zone, instance type, host name, architecture and the model of GPUs.",
 		func(c *Kubernetes) *opt[[]string] { return &c.TagLabels }, texts),
 	fixed("gpu_resources", "Extended resources that are GPUs. A node offers the first of them that it has. Unset: nvidia.com/gpu and amd.com/gpu.",

@@ -51,7 +51,7 @@ func Session(arguments []string) int {
 }
 
 func readSession(arguments, environment []string) (_, command []string, err error) {
-	const usage = "weir-init " + SessionFlag + ": want ID [--env NAME=VALUE]... [--] COMMAND [ARGUMENT...]"
+	const usage = "weir-pod " + SessionFlag + ": want ID [--env NAME=VALUE]... [--] COMMAND [ARGUMENT...]"
 	if len(arguments) < 2 {
 		return nil, nil, errors.New(usage)
 	}
@@ -88,7 +88,7 @@ func without(environment []string, name string) (kept []string) {
 // process that starts while they are listed is found in the next round.
 func EndSession(arguments []string) int {
 	if len(arguments) != 1 || arguments[0] == "" {
-		complain(errors.New("weir-init " + EndSessionFlag + ": want ID"))
+		complain(errors.New("weir-pod " + EndSessionFlag + ": want ID"))
 		return podWrongCall
 	}
 	mark := []byte(sessionVariable + "=" + arguments[0])

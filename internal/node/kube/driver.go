@@ -23,6 +23,7 @@ type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
+	FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
 }
 
 // Options configure a driver.
@@ -157,7 +158,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	o := d.Picture
 	o.Epoch, o.Random = epoch, rand.Float64
 	t := &term{Driver: d, epoch: epoch, picture: picture.New(o, time.Now()), ctx: ctx, calls: map[string]context.CancelFunc{}, news: make(chan struct{}, 1)}
-	t.writer = newWriter(d.Client, d.MaxWrites, func() time.Duration {
+	t.writer = newWriter(d.Client, d.Caller.FetchContent, d.MaxWrites, func() time.Duration {
 		current, left := d.Term()
 		if current != epoch {
 			return 0
@@ -168,6 +169,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	defer cancel()
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
+	t.workers.Go(func() { t.findFiles(ctx) })
 	synced, stop, err := t.watch()
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ type Options struct {
 	Reserve resource.Amounts
 	// LostAfter is how long a node may be not ready before its jobs are given up.
 	LostAfter time.Duration
+	// URL is where pods reach the scheduler, empty if they do not, and CA the certificates that it may have, in PEM.
+	URL, CA string
 	// Version is that of this program.
 	Version string
 	// Random returns a number from [0, 1), for the pauses between heartbeats.

@@ -33,6 +33,7 @@ type Picture struct {
 	others  map[types.UID]otherPod
 	hot     map[string]bool // nodes that may have to call the scheduler
 	lives   uint64          // incarnations given out
+	files   map[string]*taskFiles
 
 	effects Effects
 }
@@ -91,6 +92,7 @@ type job struct {
 	released bool              // the finalizer is off
 	lost     bool              // the pod no longer exists
 	result   *nodev1.JobResult // while the output is read
+	files    string            // the ConfigMap that its pod mounts; empty if there is none
 }
 
 // otherPod is a pod of somebody else that takes room on a node.
@@ -103,7 +105,7 @@ type otherPod struct {
 func New(o Options, now time.Time) *Picture {
 	return &Picture{
 		options: o, began: now, nodes: map[string]*node{}, jobs: map[uint64]*job{}, uids: map[types.UID]*job{}, hot: map[string]bool{}, found: map[string]*corev1.Pod{},
-		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{},
+		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{},
 	}
 }
 
@@ -203,6 +205,9 @@ func (p *Picture) Synced(now time.Time) {
 			exists: true, tried: true, since: now,
 		}
 		p.jobs[j.number], p.uids[pod.UID] = j, j
+		if name := pod.Annotations[AnnotationFiles]; name != "" {
+			p.useFiles(j, name, nil)
+		}
 		restored[j.node.name] = append(restored[j.node.name], nodeproto.RestoredJob{Status: p.statusOf(j, true)})
 	}
 	p.found = nil
@@ -430,6 +435,7 @@ func (p *Picture) Tick(now time.Time) {
 	for _, o := range p.orphanList() {
 		p.removeOrphan(now, o)
 	}
+	p.tickFiles(now)
 	for _, name := range sortedKeys(p.nodes) {
 		n := p.nodes[name]
 		if n.session == nil {

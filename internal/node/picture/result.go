@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/podfiles"
 )
 
 // Abort reasons that only Kubernetes gives; the names are those of package operation.
@@ -33,12 +35,16 @@ type figures struct {
 	UserTime   int64 `json:"user_time_us"`
 	SystemTime int64 `json:"system_time_us"`
 	MaxMemory  int64 `json:"max_memory_bytes"`
+	// Unprepared is why the command did not start; Artifacts is what became of its files.
+	Unprepared string         `json:"unprepared"`
+	Artifacts  *podfiles.Kept `json:"artifacts"`
 }
 
 // stop is an order to end a job.
 type stop struct {
 	interrupt bool   // the job may end by itself; otherwise it is aborted
 	fail      bool   // it fails instead of being aborted
+	keeps     bool   // its files are of use: there may be another attempt
 	reason    string // to report
 	message   string
 	grace     time.Duration
@@ -109,6 +115,9 @@ func resultOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, pod *corev1.Po
 		result.Started = true
 		result.Timings.ExecStartedUs, result.Timings.ExecFinishedUs = nodeproto.ToMicros(ended.StartedAt.Time), nodeproto.ToMicros(ended.FinishedAt.Time)
 		own = readFigures(ended.Message)
+		if own != nil {
+			result.Started, result.Artifacts = own.Unprepared == "", keptOf(own.Artifacts)
+		}
 		result.Statistics = statisticsOf(ended, own, spec, identity)
 	}
 	v := verdictOf(spec, pod, ended, own, ordered)
@@ -160,6 +169,12 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 	}
 	if v, decided := byCluster(pod, ended); decided {
 		return v
+	}
+	if own != nil && own.Unprepared != "" {
+		if ordered != nil && !ordered.fail {
+			return aborted(cmp.Or(ordered.reason, jobproxy.OtherReason), ordered.message)
+		}
+		return aborted(jobproxy.OtherReason, own.Unprepared)
 	}
 	if ended != nil && ended.Reason == "OOMKilled" {
 		return failed(jobproxy.CodeMemoryLimitExceeded, fmt.Sprintf("Memory limit exceeded: the kernel ended the job at its limit of %d bytes", spec.GetMemoryLimit()))
