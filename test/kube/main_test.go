@@ -88,6 +88,7 @@ func runScheduler(directory string) error {
 	c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
 	c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
 	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))
+	c.Kubernetes.PodsURL = document.Some("http://" + os.Getenv(listenVariable))
 	c.Log.Level = document.Some("debug")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

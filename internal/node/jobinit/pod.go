@@ -57,7 +57,7 @@ func Pod(arguments []string, files PodFiles) int {
 	if files.Prepare != nil {
 		if err := prepare(files.Prepare, signals); err != nil {
 			complain(err)
-			call.report(append(strconv.AppendQuote([]byte(`{"exit_code": `+strconv.Itoa(podNotPrepared)+`, "unprepared": `), cut(err.Error())), "}\n"...))
+			call.report(append(appendJSON([]byte(`{"exit_code": `+strconv.Itoa(podNotPrepared)+`, "unprepared": `), cut(err.Error())), "}\n"...))
 			return podNotPrepared
 		}
 	}
@@ -132,6 +132,22 @@ func prepare(bring func() error, signals <-chan os.Signal) error {
 
 // cut shortens a text for the termination message of a container, of which Kubernetes keeps 4096 bytes.
 func cut(text string) string { return text[:min(len(text), 2000)] }
+
+// appendJSON appends a text in quotation marks.
+func appendJSON(to []byte, text string) []byte {
+	to = append(to, '"')
+	for _, r := range strings.ToValidUTF8(text, "?") {
+		switch {
+		case r == '"' || r == '\\':
+			to = append(to, '\\', byte(r))
+		case r < ' ' || r == 0x7f:
+			to = append(to, ' ')
+		default:
+			to = append(to, string(r)...)
+		}
+	}
+	return append(to, '"')
+}
 
 // podCall is what the arguments of an init of a pod say.
 type podCall struct {

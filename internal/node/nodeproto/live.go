@@ -91,13 +91,16 @@ func (l *Live) EndWith(end *nodev1.StreamEnd) {
 // OpenLocal opens a stream to a scheduler in the same process.
 func OpenLocal(ctx context.Context, service Service, peer Peer, first *nodev1.NodeFrame) NodeStream {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &localStream{ctx: ctx, up: make(chan *nodev1.NodeFrame), down: make(chan *nodev1.SchedulerFrame), closed: make(chan struct{})}
+	s := &localStream{ctx: ctx, up: make(chan *nodev1.NodeFrame, localFrames), down: make(chan *nodev1.SchedulerFrame, localFrames), closed: make(chan struct{})}
 	go func() {
 		defer cancel()
 		_ = service.Stream(ctx, peer, first, (*localEnd)(s)) // the node sees its end
 	}()
 	return s
 }
+
+// localFrames is how many frames wait in a stream within a process. Both ends may send at once.
+const localFrames = 16
 
 // localStream is a stream within a process. Its context ends when the scheduler has ended it.
 type localStream struct {
@@ -149,14 +152,18 @@ func (s *localEnd) Send(frame *nodev1.SchedulerFrame) error {
 	}
 }
 
-// Receive returns a frame of the node.
+// Receive returns a frame of the node: everything that was sent before the node closed its half.
 func (s *localEnd) Receive() (*nodev1.NodeFrame, error) {
 	select {
 	case frame := <-s.up:
 		return frame, nil
 	case <-s.closed:
-		return nil, io.EOF
 	case <-s.ctx.Done():
+	}
+	select {
+	case frame := <-s.up:
+		return frame, nil
+	default:
 		return nil, io.EOF
 	}
 }

@@ -120,7 +120,7 @@ func TestThePodOfAJob(t *testing.T) {
 	s.Extra = []byte(`{"kubernetes": {"service_account": "trainer", "image_pull_secrets": ["pull"], "labels": {"team": "a"}, "volumes": [{"name": "data", "mount_path": "/data", "persistentVolumeClaim": {"claimName": "data"}}]}}`)
 	i := identity(1<<40 + 5)
 	i.Resources.Gpu = 2
-	pod, err := o.podOf(&nodeproto.Start{Identity: i, Spec: s}, "n1", "nvidia.com/gpu")
+	pod, err := o.podOf(&nodeproto.Start{Identity: i, Spec: s}, nil, "n1", "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
