@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
 
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -228,7 +229,7 @@ func ExecWith(config *rest.Config) Exec {
 		if err != nil {
 			return err
 		}
-		return executor.StreamWithContext(ctx, streams)
+		return executor.StreamWithContext(klog.NewContext(ctx, klog.Logger{}), streams) // the outcome says what went wrong
 	}
 }
 

@@ -134,7 +134,7 @@ func (c *container) exec(w http.ResponseWriter, r *http.Request) {
 			case message[0] == 0:
 				_, _ = in.Write(message[1:])
 			case message[0] == 4:
-				c.sizes <- string(message[1:])
+				c.sizes <- strings.TrimSpace(string(message[1:]))
 			case message[0] == 255 && message[1] == 0:
 				in.Close()
 			}

@@ -2,6 +2,7 @@ package podfiles
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -55,8 +56,7 @@ func isFinal(status int) bool {
 type caller struct {
 	plan   *Plan
 	client *http.Client
-	base   string // the address that answered last, or is said to lead
-	pause  func(ctx context.Context, d time.Duration)
+	base   string // the configured address, or that of the scheduler that is said to lead
 }
 
 func newCaller(p *Plan) (*caller, error) {
@@ -69,17 +69,12 @@ func newCaller(p *Plan) (*caller, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &caller{plan: p, client: client, base: p.URL, pause: func(ctx context.Context, d time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(d):
-		}
-	}}, nil
+	return &caller{plan: p, client: client, base: p.URL}, nil
 }
 
 // persist repeats a call until it succeeds, the scheduler refuses it, or ctx is cancelled.
 func (c *caller) persist(ctx context.Context, call func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for pause := cmp.Or(c.plan.pause, firstPause); ; pause = min(2*pause, mostPause) {
 		err := call()
 		var final *refusal
 		if err == nil || errors.As(err, &final) {
@@ -88,8 +83,11 @@ func (c *caller) persist(ctx context.Context, call func() error) error {
 		if ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
-		c.base = other(c.base, c.plan.URL, err)
-		c.pause(ctx, pause)
+		c.base = next(c.plan.URL, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 }
 
@@ -98,8 +96,8 @@ type notLeading struct{ leader string }
 
 func (n *notLeading) Error() string { return "the scheduler does not lead" }
 
-// other returns which address to call next.
-func other(_, configured string, err error) string {
+// next returns which address to call after a call that failed.
+func next(configured string, err error) string {
 	var standby *notLeading
 	if errors.As(err, &standby) && standby.leader != "" {
 		scheme, _, _ := strings.Cut(configured, "://")

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/weirhq/weir/internal/node/archive"
 )
@@ -37,6 +38,8 @@ type Plan struct {
 	// Restore is the archive of an earlier attempt.
 	Restore   *Content   `json:"restore,omitempty"`
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
+
+	pause time.Duration // before the second attempt of a request; zero: firstPause
 }
 
 // Content names bytes that the scheduler has.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir/internal/node/archive"
 )
@@ -86,7 +87,7 @@ func (s *scheduler) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *scheduler) plan(t *testing.T) *Plan {
-	return &Plan{URL: s.URL, Job: 7, Token: s.token, Sandbox: t.TempDir()}
+	return &Plan{URL: s.URL, Job: 7, Token: s.token, Sandbox: t.TempDir(), pause: time.Microsecond}
 }
 
 func write(t *testing.T, directory, name, text string) {
