@@ -1,6 +1,6 @@
 // Command weir-pod is the first process of the pod of a job; see packages jobinit and podfiles. Pods start it, people do not:
 //
-//	weir-pod --pod [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--] COMMAND [ARGUMENT...]
+//	weir-pod --pod [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]
 //
 // With --session it becomes a process beside the pod's command, and with --end-session it ends one:
 //

@@ -66,12 +66,17 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 		}
 		settings.CA = string(text)
 	}
+	figures, err := kube.FiguresWith(cluster, k.KubeletInsecure.Value())
+	if err != nil {
+		return nil, fmt.Errorf("scheduler/kubernetes: %w", err)
+	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", cluster.Host, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	return kube.New(kube.Options{
 		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
-		Alert: func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
+		Alert:   func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
+		Figures: figures, FiguresAlert: func(message string) { s.Server.SetAlert(server.AlertFigures, message) },
 	})
 }
 

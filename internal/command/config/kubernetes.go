@@ -14,7 +14,7 @@ type Kubernetes struct {
 	PodsURL, PodsCA                    opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
 	Reserve                            opt[resource.Partial]
-	Shells                             opt[bool]
+	Shells, KubeletInsecure            opt[bool]
 	MaxWrites                          opt[int]
 }
 
@@ -50,6 +50,8 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[resource.Partial] { return &c.Reserve }, resources),
 	fixed("shells", "Users may open shells in their jobs (weir job shell, weir job exec).",
 		func(c *Kubernetes) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
+	fixed("kubelet_insecure_tls", "Do not check the certificates of kubelets, which are asked for the use of memory and CPU. Many clusters give kubelets certificates that nobody has signed.",
+		func(c *Kubernetes) *opt[bool] { return &c.KubeletInsecure }, document.Bools.Default(false)),
 	fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
 		func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 })

@@ -39,11 +39,11 @@ type PodFiles struct {
 
 // Pod is an init that is the first process of a pod and has no privileges. The arguments are
 //
-//	[--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--] COMMAND [ARGUMENT...]
+//	[--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]
 //
 // It runs the command in a session of its own, passes its output on, forwards signals to it, and reaps whatever is left
 // to it. The command gets the interruption signal instead of SIGTERM, by which Kubernetes ends pods, and is killed if it
-// still runs when the time for that has passed. When the command ends, the init ends what the command left behind, writes the
+// still runs when the time for that has passed, or when the container uses more memory than the limit. When the command ends, the init ends what the command left behind, writes the
 // outcome and statistics to the file, and returns the command's exit code, or 128 and the number of the signal that ended it.
 func Pod(arguments []string, files PodFiles) int {
 	call, command, err := readPodArguments(arguments)
@@ -86,6 +86,8 @@ func Pod(arguments []string, files PodFiles) int {
 		complain(step(program, err))
 		return podNotExecutable
 	}
+	done := make(chan struct{})
+	go call.memory.watch(pid, done)
 	var asked atomic.Bool
 	go call.forward(signals, pid, &asked)
 	var copies sync.WaitGroup
@@ -93,6 +95,7 @@ func Pod(arguments []string, files PodFiles) int {
 		copies.Go(streams[i].copy)
 	}
 	end := wait(pid)
+	close(done)
 	// Processes that the command left hold the pipes open.
 	left := -pid
 	if os.Getpid() == 1 {
@@ -104,7 +107,7 @@ func Pod(arguments []string, files PodFiles) int {
 	if files.Keep != nil {
 		kept = files.Keep(end.Status.Exited() && end.Status.ExitStatus() == 0, asked.Load())
 	}
-	call.report(describePod(end.Status, streams, kept))
+	call.report(describePod(end.Status, streams, &call.memory, kept))
 	if end.Status.Signaled() {
 		return podSignalBase + int(end.Status.Signal())
 	}
@@ -154,6 +157,7 @@ type podCall struct {
 	result       string
 	interruption syscall.Signal
 	killAfter    time.Duration // zero: the kubelet does that
+	memory       podMemory
 }
 
 // report writes the outcome.
@@ -166,9 +170,10 @@ func (c *podCall) report(text []byte) {
 	}
 }
 
-func readPodArguments(arguments []string) (c podCall, command []string, err error) {
-	const usage = "want [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--] COMMAND [ARGUMENT...]"
-	c.interruption = syscall.SIGTERM
+func readPodArguments(arguments []string) (c *podCall, command []string, err error) {
+	c = &podCall{}
+	const usage = "want [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]"
+	c.interruption, c.memory.root = syscall.SIGTERM, groupsPath
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "--") {
 		flag := arguments[0]
 		if flag == "--" {
@@ -192,6 +197,12 @@ func readPodArguments(arguments []string) (c podCall, command []string, err erro
 				return c, nil, errors.New("weir-pod " + PodFlag + ": --kill-after: " + value + " is no number of seconds")
 			}
 			c.killAfter = time.Duration(seconds) * time.Second
+		case flag == "--memory-limit" && value != "":
+			if c.memory.limit, err = strconv.ParseInt(value, 10, 64); err != nil {
+				return c, nil, errors.New("weir-pod " + PodFlag + ": --memory-limit: " + value + " is no number of bytes")
+			}
+		case flag == "--control-group" && value != "": // for tests
+			c.memory.root = value
 		default:
 			return c, nil, errors.New("weir-pod " + PodFlag + ": unknown or incomplete flag " + flag + "; " + usage)
 		}
@@ -270,7 +281,7 @@ func (s *podStream) copy() {
 }
 
 // describePod returns the outcome of a command as JSON, with what became of its files.
-func describePod(status syscall.WaitStatus, streams [2]podStream, kept string) []byte {
+func describePod(status syscall.WaitStatus, streams [2]podStream, memory *podMemory, kept string) []byte {
 	var usage unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &usage) // all processes that were waited for
 	code, killedBy := status.ExitStatus(), 0
@@ -283,13 +294,16 @@ func describePod(status syscall.WaitStatus, streams [2]podStream, kept string) [
 		value int64
 	}{
 		{"exit_code", int64(code)}, {"signal", int64(killedBy)},
-		{"user_time_us", usage.Utime.Nano() / 1000}, {"system_time_us", usage.Stime.Nano() / 1000}, {"max_memory_bytes", usage.Maxrss << 10},
+		{"user_time_us", usage.Utime.Nano() / 1000}, {"system_time_us", usage.Stime.Nano() / 1000}, {"max_memory_bytes", max(usage.Maxrss<<10, memory.peak.Load())},
 		{"stdout_bytes", streams[0].bytes}, {"stderr_bytes", streams[1].bytes},
 	} {
 		if i > 0 {
 			text = append(text, ", "...)
 		}
 		text = strconv.AppendInt(append(text, `"`+field.name+`": `...), field.value, 10)
+	}
+	if used := memory.exceeded.Load(); used > 0 {
+		text = append(strconv.AppendInt(append(text, `, "memory_exceeded_bytes": `...), used, 10), `, "processes": `+*memory.processes.Load()...)
 	}
 	if kept != "" {
 		text = append(text, `, "artifacts": `+kept...)

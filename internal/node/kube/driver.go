@@ -30,6 +30,10 @@ type Caller interface {
 type Options struct {
 	Client kubernetes.Interface
 	Caller Caller
+	// Figures asks kubelets how much pods use; nil: that is not known. FiguresAlert shows what administrators should know about
+	// that; an empty message withdraws it.
+	Figures      Figures
+	FiguresAlert func(message string)
 	// Exec runs shells in the containers of jobs; nil: there are none.
 	Exec Exec
 	// Term returns the epoch in which this scheduler leads, zero if it does not, and how much of its lease is left.
@@ -126,6 +130,9 @@ type term struct {
 	writer  *writer
 	workers sync.WaitGroup
 	calls   map[string]context.CancelFunc // the call in progress of each node
+	// measuring has a place for each kubelet that is asked at a time; missing counts answers that failed, in a row.
+	measuring chan struct{}
+	missing   int
 
 	mutex  sync.Mutex
 	events []func(now time.Time)
@@ -157,7 +164,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	o := d.Picture
 	o.Epoch, o.Random = epoch, rand.Float64
-	t := &term{Driver: d, epoch: epoch, picture: picture.New(o, time.Now()), ctx: ctx, calls: map[string]context.CancelFunc{}, news: make(chan struct{}, 1)}
+	t := &term{Driver: d, epoch: epoch, picture: picture.New(o, time.Now()), ctx: ctx, calls: map[string]context.CancelFunc{}, news: make(chan struct{}, 1), measuring: make(chan struct{}, measuring)}
 	t.writer = newWriter(d.Client, d.Caller.FetchContent, d.MaxWrites, func() time.Duration {
 		current, left := d.Term()
 		if current != epoch {
@@ -284,6 +291,11 @@ func (t *term) carryOut(effects picture.Effects) {
 	}
 	for i := range effects.Calls {
 		t.call(&effects.Calls[i])
+	}
+	if t.Figures != nil {
+		for _, m := range effects.Measures {
+			t.workers.Go(func() { t.measure(m) })
+		}
 	}
 	for i := range effects.Streams {
 		t.workers.Go(func() { t.serve(&effects.Streams[i]) })

@@ -172,6 +172,8 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 	case picture.DeleteFiles:
 		err := w.client.CoreV1().ConfigMaps(write.Namespace).Delete(ctx, write.Name, metav1.DeleteOptions{})
 		return outcomeOf(err), err
+	case picture.Resize:
+		return w.resize(ctx, write)
 	default:
 		return w.readLog(ctx, write)
 	}

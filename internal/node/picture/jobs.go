@@ -179,6 +179,8 @@ func (p *Picture) look(now time.Time, j *job) {
 	case placed:
 		if j.ordered != nil && !j.asked {
 			p.write(j, Write{Kind: Delete, Grace: seconds(graceOf(j.spec, j.ordered))})
+		} else if j.usage.resize > 0 && !j.isTerminating() {
+			p.write(j, Write{Kind: Resize, CPU: j.usage.resize})
 		}
 	case reading:
 		p.write(j, Write{Kind: ReadLog, Limit: j.spec.GetMaxStderrSize()})
@@ -210,6 +212,7 @@ func (p *Picture) lookAtPod(now time.Time, j *job) {
 		p.admit(now, j.node)
 		return
 	}
+	j.usage.fixed = j.usage.fixed || infeasible(j.pod)
 	if j.node.session.JobChanged(p.statusOf(j, false)) {
 		p.hot[j.node.name] = true
 	}

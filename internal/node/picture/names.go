@@ -102,7 +102,7 @@ func identityOf(pod *corev1.Pod) (*nodev1.JobIdentity, error) {
 func judgedBy(spec *nodev1.JobSpec) *nodev1.JobSpec {
 	return &nodev1.JobSpec{
 		MemoryLimit: spec.GetMemoryLimit(), Interruption: spec.GetInterruption(), RestartExitCode: spec.RestartExitCode,
-		MaxStderrSize: spec.GetMaxStderrSize(), JobTimeLimitUs: spec.GetJobTimeLimitUs(), PrepareTimeLimitUs: spec.GetPrepareTimeLimitUs(), Artifacts: spec.GetArtifacts(),
+		MaxStderrSize: spec.GetMaxStderrSize(), JobTimeLimitUs: spec.GetJobTimeLimitUs(), PrepareTimeLimitUs: spec.GetPrepareTimeLimitUs(), Artifacts: spec.GetArtifacts(), CpuLimit: spec.GetCpuLimit(), CpuMonitor: spec.GetCpuMonitor(),
 	}
 }
 

@@ -184,6 +184,9 @@ func commandOf(spec *nodev1.JobSpec, files *files) []string {
 	if signal := spec.GetInterruption().GetSignal(); signal != "" {
 		command = append(command, "--interruption-signal", signal)
 	}
+	if limit := spec.GetMemoryLimit(); limit > 0 {
+		command = append(command, "--memory-limit", strconv.FormatInt(limit, 10))
+	}
 	if files != nil && files.killAfter > 0 {
 		command = append(command, "--kill-after", strconv.FormatInt(seconds(files.killAfter), 10))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ type figures struct {
 	UserTime   int64 `json:"user_time_us"`
 	SystemTime int64 `json:"system_time_us"`
 	MaxMemory  int64 `json:"max_memory_bytes"`
+	// MemoryExceeded is how much the job used when it was ended for that, and Processes the largest ones then.
+	MemoryExceeded int64           `json:"memory_exceeded_bytes"`
+	Processes      json.RawMessage `json:"processes"`
 	// Unprepared is why the command did not start; Artifacts is what became of its files.
 	Unprepared string         `json:"unprepared"`
 	Artifacts  *podfiles.Kept `json:"artifacts"`
@@ -176,6 +180,9 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 		}
 		return aborted(jobproxy.OtherReason, own.Unprepared)
 	}
+	if own != nil && own.MemoryExceeded > 0 {
+		return memoryExceeded(spec, own)
+	}
 	if ended != nil && ended.Reason == "OOMKilled" {
 		return failed(jobproxy.CodeMemoryLimitExceeded, fmt.Sprintf("Memory limit exceeded: the kernel ended the job at its limit of %d bytes", spec.GetMemoryLimit()))
 	}
@@ -194,6 +201,18 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 		return aborted(jobproxy.OtherReason, "the pod was deleted")
 	}
 	return byCommand(ended, own)
+}
+
+// memoryExceeded is the end of a job that its first process has ended above memory_limit.
+func memoryExceeded(spec *nodev1.JobSpec, own *figures) verdict {
+	v := failed(jobproxy.CodeUserJobFailed, "User job failed")
+	inner := failure(jobproxy.CodeMemoryLimitExceeded, "Memory limit exceeded")
+	inner.Attributes = []*nodev1.Attribute{
+		{Name: "limit", Value: strconv.FormatInt(spec.GetMemoryLimit(), 10)}, {Name: "processes", Value: string(own.Processes)},
+		{Name: "usage", Value: strconv.FormatInt(own.MemoryExceeded, 10)},
+	}
+	v.err.InnerErrors = []*nodev1.Error{inner}
+	return v
 }
 
 // byCluster judges a pod that the kubelet or a part of the cluster has ended.

@@ -140,7 +140,7 @@ func TestThePodOfAJob(t *testing.T) {
 	if q := c.Resources.Limits["nvidia.com/gpu"]; q.Value() != 2 {
 		t.Errorf("%v", c.Resources)
 	}
-	if want := []string{"/weir/weir-pod", "--pod", "--result", "/dev/termination-log", "--interruption-signal", "SIGINT", "--", "/bin/sh", "-c", "echo $$(hostname) $$$$"}; strings.Join(c.Command, " ") != strings.Join(want, " ") {
+	if want := []string{"/weir/weir-pod", "--pod", "--result", "/dev/termination-log", "--interruption-signal", "SIGINT", "--memory-limit", "2147483648", "--", "/bin/sh", "-c", "echo $$(hostname) $$$$"}; strings.Join(c.Command, " ") != strings.Join(want, " ") {
 		t.Errorf("%q", c.Command)
 	}
 	values := map[string]string{}

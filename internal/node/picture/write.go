@@ -22,9 +22,10 @@ const (
 	ReadLog                      // the last Limit bytes of the output of the job
 	CreateFiles                  // a ConfigMap with files; that it exists is as good
 	DeleteFiles                  // a ConfigMap with files
+	Resize                       // changes the CPU that the pod with this UID requests
 )
 
-var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files"}
+var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize"}
 
 // String returns the name of the kind.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -38,6 +39,7 @@ type Write struct {
 	Pod             *corev1.Pod
 	Grace           int64 // seconds
 	Limit           int64 // bytes
+	CPU             int64 // hundredths of a core
 	// Files is what CreateFiles stores. Its contents are those of Job, which is on a virtual node.
 	Files       *FilesMap
 	Node        string
@@ -83,6 +85,9 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 		return
 	}
 	j.writing = false
+	if w.Kind == Resize {
+		p.resized(j, outcome)
+	}
 	if outcome.Kind == Temporary {
 		j.attempts++
 		j.retryAt = now.Add(backoff(j.attempts))
