@@ -131,7 +131,7 @@ func TestLiveOutputAndShellsOfAJobGoThroughTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out != "got it\n" || end.ExitCode != 3 {
+	if out != "got it\n" || end.Code != 3 {
 		t.Errorf("%q, %+v", out, end)
 	}
 	machine.finish(true)
