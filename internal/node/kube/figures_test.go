@@ -34,7 +34,7 @@ func TestFiguresComeFromTheKubelet(t *testing.T) {
 		}
 		return fmt.Sprint(*summary.Node.Memory.Available, summary.Pods[0].PodRef.UID, *summary.Pods[0].Containers[0].CPU.Total), nil
 	}
-	if got, err := ask("secret", true); got != "5 u 7" {
+	if got, err := ask("secret", true); got != "5u7" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := ask("secret", false); err == nil || !strings.Contains(err.Error(), "certificate") {

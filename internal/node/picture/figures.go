@@ -1,10 +1,12 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
-	"net"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +28,7 @@ const (
 	// lowerPause is the least time between two reductions of a pod's CPU; smaller ones than leastLower, or than a tenth, are
 	// not worth a write.
 	lowerPause = 30 * time.Second
-	leastLower = 0.1
+	leastLower = 10 // hundredths of a core
 )
 
 // Measure asks for the figures of a node's kubelet.
@@ -75,7 +77,8 @@ type usage struct {
 	monitor *cpumonitor.Monitor
 	lowered time.Time
 	fixed   bool // the node or the API server does not resize the pod
-	resize  int64
+	applied int64 // hundredths of a core that the pod was last given; zero: what it began with
+	resize  int64 // hundredths that it is to be given; zero: no change
 }
 
 // addressOf returns where the kubelet of a node listens, empty if that is not known.
@@ -84,7 +87,11 @@ func addressOf(node *corev1.Node) string {
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeHostName, corev1.NodeExternalIP} {
 		for _, a := range node.Status.Addresses {
 			if a.Type == kind && port > 0 {
-				return net.JoinHostPort(a.Address, strconv.Itoa(int(port)))
+				host := a.Address
+				if strings.Contains(host, ":") {
+					host = "[" + host + "]"
+				}
+				return host + ":" + strconv.Itoa(int(port))
 			}
 		}
 	}
@@ -142,14 +149,15 @@ func (p *Picture) used(now time.Time, j *job, c *ContainerFigures) {
 	}
 }
 
-// monitorOf returns the CPU monitor of a job, nil if it has none.
+// monitorOf returns the CPU monitor of a job, nil if it has none. Its limit moves in small steps by itself; a pod follows when
+// it is worth a write.
 func monitorOf(spec *nodev1.JobSpec) *cpumonitor.Monitor {
 	m := spec.GetCpuMonitor()
 	if m == nil || !m.GetEnableCpuReclaim() || spec.GetCpuLimit() <= 0 {
 		return nil
 	}
 	monitor, err := cpumonitor.New(cpumonitor.Options{
-		EnableReclaim: true, CheckPeriod: max(nodeproto.Duration(m.GetCheckPeriodUs()), measurePeriod), StartDelay: nodeproto.Duration(m.GetStartDelayUs()),
+		CheckPeriod: max(nodeproto.Duration(m.GetCheckPeriodUs()), measurePeriod), StartDelay: nodeproto.Duration(m.GetStartDelayUs()),
 		SmoothingFactor: m.GetSmoothingFactor(), RelativeUpperBound: m.GetRelativeUpperBound(), RelativeLowerBound: m.GetRelativeLowerBound(),
 		IncreaseCoefficient: m.GetIncreaseCoefficient(), DecreaseCoefficient: m.GetDecreaseCoefficient(),
 		VoteWindowSize: int(m.GetVoteWindowSize()), VoteDecisionThreshold: int(m.GetVoteDecisionThreshold()), MinCPULimit: m.GetMinCpuLimit(),
@@ -175,17 +183,13 @@ func (p *Picture) monitor(now time.Time, j *job, at time.Time, total time.Durati
 	if at.Before(u.monitor.FirstCheck(startOf(j.pod))) || u.resize > 0 {
 		return
 	}
-	advice := u.monitor.Observe(at, total)
-	current := u.monitor.Limit()
-	if !advice.Apply {
+	u.monitor.Observe(at, total)
+	current, want := cmp.Or(u.applied, j.spec.GetCpuLimit()), max(1, int64(math.Round(u.monitor.Limit()*100)))
+	drop := current - want
+	if drop == 0 || drop > 0 && (drop < leastLower || drop*10 < current || now.Before(u.lowered.Add(lowerPause))) {
 		return
 	}
-	if drop := current - advice.Limit; drop > 0 && (drop < leastLower || drop < current/10 || now.Before(u.lowered.Add(lowerPause))) {
-		u.monitor.Refused()
-		return
-	}
-	u.resize = max(1, int64(advice.Limit*100))
-	if advice.Limit < current {
+	if u.resize = want; drop > 0 {
 		u.lowered = now
 	}
 	p.look(now, j)
@@ -199,16 +203,12 @@ func ResizePatch(uid types.UID, cpu int64) []byte {
 // resized processes the answer to a change of a pod's CPU.
 func (p *Picture) resized(j *job, outcome *Outcome) {
 	u := &j.usage
+	wanted := u.resize
 	u.resize = 0
-	if u.monitor == nil {
-		return
-	}
-	if outcome.Kind == Done {
-		u.monitor.Applied()
-		return
-	}
-	u.monitor.Refused()
-	if outcome.Kind == Refused {
+	switch outcome.Kind {
+	case Done:
+		u.applied = wanted
+	case Refused:
 		u.fixed = true
 		p.note("the CPU of pod %s/%s stays as it is: %s", j.pod.Namespace, j.pod.Name, outcome.Message)
 	}

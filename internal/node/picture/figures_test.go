@@ -117,7 +117,7 @@ func (w *world) reclaiming(number uint64) *corev1.Pod {
 		own := spec()
 		own.CpuMonitor = &nodev1.CpuMonitorOptions{
 			EnableCpuReclaim: true, CheckPeriodUs: 1e6, StartDelayUs: 1e6, SmoothingFactor: 1, RelativeUpperBound: 0.9, RelativeLowerBound: 0.6,
-			IncreaseCoefficient: 1.45, DecreaseCoefficient: 0.5, VoteWindowSize: 2, VoteDecisionThreshold: 2, MinCpuLimit: 0.1,
+			IncreaseCoefficient: 1.45, DecreaseCoefficient: 0.5, VoteWindowSize: 2, VoteDecisionThreshold: 1, MinCpuLimit: 0.1,
 		}
 		if err := s.Start(identity(number), own, nil, nil); err != nil {
 			w.Fatal(err)
