@@ -47,8 +47,13 @@ type Options struct {
 	// the run.
 	Verify bool
 	Bounds Bounds
+	// Promises keeps the ledger of guarantees: see [outcome.Result.Promises].
+	Promises bool
 	// Watch, if not nil, sees every accepted input, with the core's decisions.
 	Watch func(now time.Time, input core.Input, out *core.Decisions)
+	// Decided, if not nil, sees the same inputs except heartbeats of nodes that
+	// have no news and no room. There are many of them, and they decide nothing.
+	Decided func(now time.Time, input core.Input, out *core.Decisions)
 	// Enough, if not nil, is called after every update of fair shares. The run ends
 	// when it returns true.
 	Enough func() bool
@@ -135,7 +140,8 @@ type run struct {
 	// still run.
 	closing []int32
 
-	books books
+	books    books
+	promises *promises // nil if they are not kept
 	// poolsKnown and viewsKnown report whether nothing has happened to the core
 	// since its pools, and its operations, were last read; looks counts the reads.
 	poolsKnown, viewsKnown bool
@@ -154,11 +160,15 @@ type run struct {
 }
 
 func newRun(s *scenario.Scenario, c *core.Core, options Options) *run {
-	return &run{
+	r := &run{
 		scenario: s, core: c, options: options, everyBeat: c.Settings().NodeTimeout > 0,
 		sources: workload.Sources(s), defaultTree: s.DefaultTree, trees: s.Trees,
 		jobs: jobTable{byID: map[core.JobID]int32{}},
 	}
+	if options.Promises {
+		r.promises = newPromises()
+	}
+	return r
 }
 
 // complete runs the simulation and closes the books.
@@ -289,12 +299,16 @@ func (r *run) apply(input core.Input) error {
 	if r.options.Watch != nil {
 		r.options.Watch(r.date(), input, &r.out)
 	}
+	if r.options.Decided != nil {
+		r.options.Decided(r.date(), input, &r.out)
+	}
 	if r.options.Verify {
 		if err := r.core.Verify(); err != nil {
 			r.fail("breaks an invariant: %v", err)
 		}
 	}
 	r.absorb()
+	r.promises.spent(r)
 	return nil
 }
 
@@ -308,16 +322,42 @@ func (r *run) happens(input core.Input) {
 // loop advances time until the end.
 func (r *run) loop(ctx context.Context) error {
 	const between = 4096
+	check := 0
 	for steps := 0; !r.ended && r.err == nil; steps++ {
-		if steps%between == 0 {
+		if steps >= check {
+			check = steps + between
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("stopped at %s: %w", document.FormatDuration(r.now), err)
 			}
 			r.bound("events happen", steps, r.options.Bounds.Events)
 		}
+		steps += r.passBeats()
 		r.step()
 	}
 	return r.err
+}
+
+// passBeats processes heartbeats, one after another, as long as they decide nothing,
+// and returns how many it has processed. In a cluster in which jobs wait for room
+// most heartbeats are such.
+func (r *run) passBeats() (passed int) {
+	if len(r.waiting) > 0 || r.now < r.closedUntil || r.options.Watch != nil || r.options.Verify || !r.everyBeat && r.core.Idle() {
+		return 0
+	}
+	top := r.queue.top()
+	for beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind(); beat = r.ring.at() {
+		node := r.ring.peek()
+		if p := &r.pulses[node]; p.alive {
+			if p.news || p.closed || !r.core.PassHeartbeat(r.scenario.Start.Add(beat), node) {
+				break
+			}
+			r.now = beat
+			passed++
+		}
+		r.ring.take()
+	}
+	r.work.Heartbeats += int64(passed)
+	return passed
 }
 
 // step processes the next event: one from the queue, or the heartbeat that is due
@@ -380,7 +420,9 @@ func (r *run) update() {
 	r.work.Updates++
 	due, pools, views := r.core.UpdateDue(r.date()), r.poolsKnown, r.viewsKnown
 	r.happens(&core.UpdateInput{})
-	if !due {
+	if due {
+		r.promises.updated(r)
+	} else {
 		r.poolsKnown, r.viewsKnown = pools, views // nothing has changed
 	}
 	if len(r.waiting) > 0 {

@@ -26,6 +26,7 @@ import (
 	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/steward"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -52,7 +53,8 @@ type Scheduler struct {
 	begin    func() error // called when it leads for the first time
 	reload   *reloader
 	notifier *notify.Notifier
-	kube     *kube.Driver // nil without Kubernetes
+	kube     *kube.Driver     // nil without Kubernetes
+	steward  *steward.Steward // nil without Kubernetes
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }
@@ -148,10 +150,14 @@ func (s *Scheduler) listenLocal(c *config.Scheduler) (net.Listener, error) {
 		}
 		return listener, nil
 	}
-	listener, err := gate.ListenLocal(client.SocketPath(s.Address))
+	path := client.SocketPath(s.Address)
+	listener, err := gate.ListenLocal(path)
 	if err != nil {
 		s.log.Warn("no socket: commands on this machine need a token", "error", err)
 		return nil, nil
+	}
+	if err := gate.RemoveStale(filepath.Dir(path), time.Now()); err != nil {
+		s.log.Warn("sockets of schedulers that were killed cannot be removed", "error", err)
 	}
 	return listener, nil
 }
@@ -215,6 +221,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	})
 	if s.kube != nil {
+		workers.Go(func() { s.steward.Run(leading) })
 		workers.Go(func() {
 			if err := s.kube.Run(leading); err != nil {
 				s.log.Error("kubernetes", "error", err)

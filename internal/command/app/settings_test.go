@@ -33,17 +33,18 @@ var opened = map[string]bool{
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, // see images_test.go
-	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true,
+	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true, "node/oci_runtime": true,
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"node/gpus/cdi": true, "node/gpus/cdi_directories": true, // see gpus_test.go
 	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
 	"scheduler/kubernetes/enabled": true, "scheduler/kubernetes/kubeconfig": true, "scheduler/kubernetes/context": true,
 	"scheduler/kubernetes/namespace": true, "scheduler/kubernetes/service_account": true, "scheduler/kubernetes/default_image": true,
 	"scheduler/kubernetes/init_image": true, "scheduler/kubernetes/tag_labels": true, "scheduler/kubernetes/gpu_resources": true,
 	"scheduler/kubernetes/tolerated_taints": true, "scheduler/kubernetes/reserve": true, "scheduler/kubernetes/max_writes_per_second": true,
 	"scheduler/kubernetes/kubelet_insecure_tls": true, "scheduler/kubernetes/shells": true, "scheduler/kubernetes/pods_url": true, "scheduler/kubernetes/pods_ca": true, // see kubernetes_test.go
-	"node/shells": true, // see test/cluster
-	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
+	"node/shells": true,                                                                                                                       // see test/cluster
+	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true, "up/kubernetes": true, "up/kwok": true, // see up_kubernetes_test.go
 }
 
 // obeyed is everything that is made from the other settings.

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -164,8 +163,7 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 		err := pods.Delete(ctx, write.Name, metav1.DeleteOptions{GracePeriodSeconds: &write.Grace, Preconditions: &metav1.Preconditions{UID: &write.UID}})
 		return outcomeOf(err), err
 	case picture.Release:
-		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "$deleteFromPrimitiveList/finalizers": [%q]}}`, write.UID, picture.Finalizer)
-		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(write.UID)), metav1.PatchOptions{})
 		return outcomeOf(err), err
 	case picture.CreateFiles:
 		return w.createFiles(ctx, write)

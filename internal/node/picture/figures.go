@@ -76,7 +76,7 @@ type usage struct {
 	grown   int64 // since the figures before
 	monitor *cpumonitor.Monitor
 	lowered time.Time
-	fixed   bool // the node or the API server does not resize the pod
+	fixed   bool  // the node or the API server does not resize the pod
 	applied int64 // hundredths of a core that the pod was last given; zero: what it began with
 	resize  int64 // hundredths that it is to be given; zero: no change
 }
