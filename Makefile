@@ -173,8 +173,8 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 	@scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)' $(FUZZPKG)
 
 .PHONY: build
-build: ## build bin/weir, with the two small programs for jobs inside
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init
+build: ## build bin/weir, with the three small programs for jobs inside
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init ./cmd/weir-pod
 	CGO_ENABLED=0 go build -trimpath -tags smallprograms -o $(BIN) ./cmd/weir
 
 .PHONY: web

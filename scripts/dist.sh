@@ -27,7 +27,7 @@ scripts/notices.sh "$stage/NOTICES"
 for architecture in "${architectures[@]}"; do
     binary=$out/weir-linux-$architecture
     export CGO_ENABLED=0 GOOS=linux GOARCH=$architecture
-    go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init
+    go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init ./cmd/weir-pod
     go build -trimpath -ldflags '-s -w' -tags smallprograms -o "$binary" ./cmd/weir
     name=weir-$version-linux-$architecture
     mkdir -p "$stage/$name"

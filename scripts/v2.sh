@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 out=${1:?directory}
 mkdir -p "$out/programs"
 export CGO_ENABLED=0 GOOS=linux
-go build -trimpath -ldflags '-s -w' -o "$out/programs/" ./cmd/weir-supervisor ./cmd/weir-init \
+go build -trimpath -ldflags '-s -w' -o "$out/programs/" ./cmd/weir-supervisor ./cmd/weir-init ./cmd/weir-pod \
     ./internal/node/cgroup/testdata/reference ./internal/node/jobproxy/testdata/proxy ./internal/node/jobproxy/testdata/attack
 for room in cgroup jobinit gpu image jobproxy; do
     go test -c -trimpath -ldflags '-s -w' -o "$out/$room.test" "./internal/node/$room"

@@ -1,7 +1,4 @@
-// Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not. With --pod it
-// is the first process of a pod:
-//
-//	weir-init --pod [--result FILE] [--interruption-signal NAME] [--] COMMAND [ARGUMENT...]
+// Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not.
 package main
 
 import (
@@ -10,9 +7,4 @@ import (
 	"github.com/weirhq/weir/internal/node/jobinit"
 )
 
-func main() {
-	if len(os.Args) > 1 && os.Args[1] == jobinit.PodFlag {
-		os.Exit(jobinit.Pod(os.Args[2:]))
-	}
-	os.Exit(jobinit.Main())
-}
+func main() { os.Exit(jobinit.Main()) }

@@ -137,6 +137,7 @@ func hasVolume(d *appsv1.Deployment, name string) bool {
 var permissions = map[string][]string{
 	"cluster": {
 		"/nodes: get list watch",
+		"/nodes/stats: get",
 		"/pods: get list watch",
 		"weir.dev/weirpools: get list watch patch",
 		"weir.dev/weirpools/status: patch",
@@ -146,6 +147,9 @@ var permissions = map[string][]string{
 	"jobs": {
 		"/pods: create delete patch",
 		"/pods/log: get",
+		"/pods/resize: patch",
+		"/pods/exec: get create",
+		"/configmaps: create delete list",
 	},
 }
 

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,10 +39,10 @@ type kubelets struct {
 
 func startKubelets(ctx context.Context, client *kubernetes.Clientset) (*kubelets, error) {
 	k := &kubelets{client: client, ledger: map[string][]types.UID{}, frozen: map[string]bool{}}
-	k.logs = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // containerLogs/NAMESPACE/POD/CONTAINER
-		fmt.Fprintf(w, "output of %s\n", parts[2])
-	}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/containerLogs/", k.log)
+	mux.HandleFunc("/exec/", k.exec)
+	k.logs = httptest.NewTLSServer(mux)
 	address, err := url.Parse(k.logs.URL)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/app"
 	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/test/expected"
 )
@@ -33,6 +34,14 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] { // a process in a pretended container
+		case jobinit.SessionFlag:
+			os.Exit(jobinit.Session(os.Args[2:]))
+		case jobinit.EndSessionFlag:
+			os.Exit(jobinit.EndSession(os.Args[2:]))
+		}
+	}
 	if directory := os.Getenv(roleVariable); directory != "" {
 		if err := runScheduler(directory); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -79,6 +88,7 @@ func runScheduler(directory string) error {
 	c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
 	c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
 	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))
+	c.Kubernetes.PodsURL = document.Some("http://" + os.Getenv(listenVariable))
 	c.Log.Level = document.Some("debug")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

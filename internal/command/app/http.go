@@ -43,6 +43,9 @@ func (s *Scheduler) handler(c *config.Scheduler, registries *image.Registries) h
 	known := nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{answers.Identify}}
 	// Nodes have a separate budget, so that users cannot use up the memory for heartbeats.
 	mux.Handle(nodeproto.NewHandler(s.Server.NodeService(), known, nodeIntake(gate.NewBudget(limits))))
+	if c.Kubernetes.Enabled.Value() {
+		newPodFiles(s.Server).register(mux)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if c.Pprof.Value() {

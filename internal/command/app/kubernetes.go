@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
@@ -36,17 +39,39 @@ func (c localCaller) Heartbeat(ctx context.Context, request *nodev1.HeartbeatReq
 	return c.service.Heartbeat(ctx, nodeproto.Peer{Node: request.GetNodeName()}, request)
 }
 
+// Stream opens the live connection that a virtual node was asked for.
+func (c localCaller) Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error) {
+	return nodeproto.OpenLocal(ctx, c.service, nodeproto.Peer{Node: first.GetNodeName()}, first), nil
+}
+
+// FetchContent returns a piece of a file that a job of a virtual node needs.
+func (c localCaller) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return c.service.FetchContent(ctx, nodeproto.Peer{Node: request.GetNodeName()}, request)
+}
+
 // openKubernetes returns the driver of the configured cluster, nil if there is none.
 func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	k := &c.Kubernetes
 	if !k.Enabled.Value() {
 		return nil, nil
 	}
-	client, address, err := kube.Connect(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
+	client, cluster, err := kube.Connect(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", address, "namespace", k.Namespace.Value())
+	settings := pictureOf(c, s.version)
+	if name, given := k.PodsCA.Get(); given {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("scheduler/kubernetes/pods_ca: %w", err)
+		}
+		settings.CA = string(text)
+	}
+	figures, err := kube.FiguresWith(cluster, k.KubeletInsecure.Value())
+	if err != nil {
+		return nil, fmt.Errorf("scheduler/kubernetes: %w", err)
+	}
+	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", cluster.Host, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	objects, err := kube.ConnectAnyKind(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
 	if err != nil {
@@ -54,9 +79,10 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	}
 	s.steward = steward.New(steward.Options{Client: objects, Server: s.Server, Labels: k.TagLabels.Or(usualTagLabels), Log: s.log})
 	return kube.New(kube.Options{
-		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
+		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
-		Alert: func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
+		Alert:   func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
+		Figures: figures, FiguresAlert: func(message string) { s.Server.SetAlert(server.AlertFigures, message) },
 	})
 }
 
@@ -67,7 +93,7 @@ func pictureOf(c *config.Scheduler, version string) picture.Options {
 	return picture.Options{
 		Namespace: k.Namespace.Value(), ServiceAccount: k.ServiceAccount.Value(), DefaultImage: k.DefaultImage.Value(), InitImage: k.InitImage.Value(),
 		TagLabels: k.TagLabels.Or(usualTagLabels), GPUResources: k.GPUResources.Or(usualGPUs), ToleratedTaints: k.Tolerated.Value(),
-		Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
+		NoShells: !k.Shells.Value(), URL: strings.TrimSuffix(k.PodsURL.Value(), "/"), Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
 	}
 }
 

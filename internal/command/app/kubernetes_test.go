@@ -15,7 +15,7 @@ func TestPodsObeyTheSettingsOfKubernetes(t *testing.T) {
 	loaded, _, err := config.Load(config.Sources{Environ: []string{
 		"WEIR_SCHEDULER_KUBERNETES_NAMESPACE=n", "WEIR_SCHEDULER_KUBERNETES_SERVICE_ACCOUNT=a", "WEIR_SCHEDULER_KUBERNETES_DEFAULT_IMAGE=d",
 		"WEIR_SCHEDULER_KUBERNETES_INIT_IMAGE=i", "WEIR_SCHEDULER_KUBERNETES_TAG_LABELS=x,y", "WEIR_SCHEDULER_KUBERNETES_GPU_RESOURCES=g",
-		"WEIR_SCHEDULER_KUBERNETES_TOLERATED_TAINTS=t", "WEIR_SCHEDULER_KUBERNETES_RESERVE={cpu: 1}",
+		"WEIR_SCHEDULER_KUBERNETES_TOLERATED_TAINTS=t", "WEIR_SCHEDULER_KUBERNETES_RESERVE={cpu: 1}", "WEIR_SCHEDULER_KUBERNETES_SHELLS=false", "WEIR_SCHEDULER_KUBERNETES_PODS_URL=http://weir:7070/",
 		"WEIR_SCHEDULER_MAX_NODE_UNSEEN_PERIOD_TO_ABORT_ALLOCATIONS=7m",
 	}})
 	if err != nil {
@@ -23,7 +23,7 @@ func TestPodsObeyTheSettingsOfKubernetes(t *testing.T) {
 	}
 	want := picture.Options{
 		Namespace: "n", ServiceAccount: "a", DefaultImage: "d", InitImage: "i", TagLabels: []string{"x", "y"}, GPUResources: []string{"g"},
-		ToleratedTaints: []string{"t"}, Reserve: resource.Amounts{resource.CPU: 100}, LostAfter: 7 * time.Minute, Version: "v",
+		ToleratedTaints: []string{"t"}, NoShells: true, URL: "http://weir:7070", Reserve: resource.Amounts{resource.CPU: 100}, LostAfter: 7 * time.Minute, Version: "v",
 	}
 	if got := pictureOf(&loaded.Config.Scheduler, "v"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

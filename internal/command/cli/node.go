@@ -75,11 +75,11 @@ func newInitCommand() *cobra.Command {
 	}
 }
 
-// newCopyInitCommand writes the first process of a pod to a file. Pods of jobs call it, people do not.
-func newCopyInitCommand() *cobra.Command {
+// newCopyPodCommand writes the first process of a pod to a file. Pods of jobs call it, people do not.
+func newCopyPodCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: picture.CopyCommand + " FILE", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, arguments []string) error { return programs.CopyInit(arguments[0]) },
+		RunE: func(_ *cobra.Command, arguments []string) error { return programs.CopyPod(arguments[0]) },
 	}
 }
 

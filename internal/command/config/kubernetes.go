@@ -11,8 +11,10 @@ type Kubernetes struct {
 	Kubeconfig, Context                opt[string]
 	Namespace, ServiceAccount          opt[string]
 	DefaultImage, InitImage            opt[string]
+	PodsURL, PodsCA                    opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
 	Reserve                            opt[resource.Partial]
+	Shells, KubeletInsecure            opt[bool]
 	MaxWrites                          opt[int]
 }
 
@@ -34,6 +36,10 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[string] { return &c.DefaultImage }, document.Words.Default("debian:stable-slim")),
 	fixed("init_image", "The image of Weir, which brings the first process of every job into its pod: the target scheduler of packaging/Containerfile.",
 		func(c *Kubernetes) *opt[string] { return &c.InitImage }, document.Words.Default("weir")),
+	fixed("pods_url", "Where pods reach the scheduler, such as http://weir.weir-system:7070: for files above 512 KiB and for artifacts. Unset: jobs that need it fail with the reason.",
+		func(c *Kubernetes) *opt[string] { return &c.PodsURL }, document.Words),
+	fixed("pods_ca", "File with the certificates, in PEM, by which pods know the scheduler at pods_url. Unset: those of their images.",
+		func(c *Kubernetes) *opt[string] { return &c.PodsCA }, document.Words),
 	fixed("tag_labels", "Labels of nodes that become tags KEY=VALUE, for the filters of trees, pools and operations. Unset: zone, instance type, host name, architecture and the model of GPUs.",
 		func(c *Kubernetes) *opt[[]string] { return &c.TagLabels }, texts),
 	fixed("gpu_resources", "Extended resources that are GPUs. A node offers the first of them that it has. Unset: nvidia.com/gpu and amd.com/gpu.",
@@ -42,6 +48,10 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[[]string] { return &c.Tolerated }, texts),
 	fixed("reserve", "What each node keeps for things other than jobs, beyond what its pods request.",
 		func(c *Kubernetes) *opt[resource.Partial] { return &c.Reserve }, resources),
+	fixed("shells", "Users may open shells in their jobs (weir job shell, weir job exec).",
+		func(c *Kubernetes) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
+	fixed("kubelet_insecure_tls", "Do not check the certificates of kubelets, which are asked for the use of memory and CPU. Many clusters give kubelets certificates that nobody has signed.",
+		func(c *Kubernetes) *opt[bool] { return &c.KubeletInsecure }, document.Bools.Default(false)),
 	fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
 		func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 })

@@ -39,6 +39,7 @@ const (
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"
 	AlertKubernetes    AlertKind = "kubernetes_unavailable"
+	AlertFigures       AlertKind = "metrics_missing" // kubelets do not say what pods use
 	AlertJournal       AlertKind = "journal_incomplete"
 )
 

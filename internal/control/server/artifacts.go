@@ -130,6 +130,13 @@ func holderOf(job core.JobID) string { return fmt.Sprintf("%s%d", artifactHolder
 // UploadArtifacts stores a piece of the files that a job leaves behind. The archive is stored for good when its last piece is
 // acknowledged.
 func (s nodeService) UploadArtifacts(ctx context.Context, _ nodeproto.Peer, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	return s.uploadArtifacts(ctx, request, func(t *term) (*Job, error) {
+		return t.jobOn(request.GetNodeName(), request.GetIncarnation(), request.GetJob())
+	})
+}
+
+// uploadArtifacts stores a piece of the files of a job.
+func (s *Server) uploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest, find func(t *term) (*Job, error)) (*nodev1.UploadArtifactsResponse, error) {
 	const invalid = nodev1.RefusalReason_REFUSAL_REASON_INVALID
 	var sum checksum.Sum
 	total, limit := request.GetTotal(), s.settings().MaxFileSize
@@ -139,7 +146,13 @@ func (s nodeService) UploadArtifacts(ctx context.Context, _ nodeproto.Peer, requ
 	case copy(sum[:], request.GetSha256()) != len(sum) || sum.IsZero() || request.GetOffset() < 0 || total <= 0 || total > limit:
 		return nil, refuseNode(invalid, "an archive needs a SHA-256 of %d bytes and from 1 to %d bytes, not %d", len(sum), limit, total)
 	}
-	of, err := askBounded(ctx, s.Server, func(t *term) (archiveOf, error) { return t.archiveOf(request) })
+	of, err := askBounded(ctx, s, func(t *term) (archiveOf, error) {
+		job, err := find(t)
+		if err != nil {
+			return archiveOf{}, err
+		}
+		return t.archiveOf(job)
+	})
 	if err != nil {
 		return nil, s.notLeading(err)
 	}
@@ -163,11 +176,7 @@ func (s nodeService) UploadArtifacts(ctx context.Context, _ nodeproto.Peer, requ
 	return &nodev1.UploadArtifactsResponse{NextOffset: next}, nil
 }
 
-func (t *term) archiveOf(request *nodev1.UploadArtifactsRequest) (archiveOf, error) {
-	job, err := t.jobOn(request.GetNodeName(), request.GetIncarnation(), request.GetJob())
-	if err != nil {
-		return archiveOf{}, err
-	}
+func (t *term) archiveOf(job *Job) (archiveOf, error) {
 	op := t.operations[job.Operation]
 	if op == nil || op.spec(int(job.Task)).GetArtifacts() == nil {
 		return archiveOf{}, refuseNode(nodev1.RefusalReason_REFUSAL_REASON_INVALID, "job %s is not asked for files", job.ID)

@@ -28,11 +28,24 @@ func refuseNode(reason nodev1.RefusalReason, format string, args ...any) error {
 // FetchContent returns a piece of a file that a job of the node needs. A node gets only contents that the specifications of
 // its jobs name.
 func (s nodeService) FetchContent(ctx context.Context, _ nodeproto.Peer, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return s.fetchContent(ctx, request, func(t *term) (*Job, error) {
+		return t.jobOn(request.GetNodeName(), request.GetIncarnation(), request.GetJob())
+	})
+}
+
+// fetchContent returns a piece of a file that a job names.
+func (s *Server) fetchContent(ctx context.Context, request *nodev1.FetchContentRequest, find func(t *term) (*Job, error)) (*nodev1.FetchContentResponse, error) {
 	var sum checksum.Sum
 	if copy(sum[:], request.GetSha256()) != len(sum) || request.GetOffset() < 0 {
 		return nil, refuseNode(nodev1.RefusalReason_REFUSAL_REASON_INVALID, "a content needs a SHA-256 of %d bytes and an offset that is not negative", len(sum))
 	}
-	size, err := askBounded(ctx, s.Server, func(t *term) (int64, error) { return t.sizeFor(request, sum) })
+	size, err := askBounded(ctx, s, func(t *term) (int64, error) {
+		job, err := find(t)
+		if err != nil {
+			return 0, err
+		}
+		return t.sizeFor(job, sum)
+	})
 	if err != nil {
 		return nil, s.notLeading(err)
 	}
@@ -85,11 +98,7 @@ func (t *term) jobOn(name string, incarnation, number uint64) (*Job, error) {
 }
 
 // sizeFor returns the size of a content that a job names.
-func (t *term) sizeFor(request *nodev1.FetchContentRequest, sum checksum.Sum) (int64, error) {
-	job, err := t.jobOn(request.GetNodeName(), request.GetIncarnation(), request.GetJob())
-	if err != nil {
-		return 0, err
-	}
+func (t *term) sizeFor(job *Job, sum checksum.Sum) (int64, error) {
 	if op := t.operations[job.Operation]; op != nil {
 		spec := op.spec(int(job.Task))
 		for _, file := range spec.GetFiles() {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/podfiles"
 	"github.com/weirhq/weir/internal/value/checksum"
 )
 
@@ -226,6 +227,58 @@ func TestAJobThatRestartsGetsTheFilesOfItsLastAttemptAlsoFromTheNextLeader(t *te
 		if start.Identity.GetCookie() == cookie && !bytes.Equal(start.Restore.GetSha256(), sum[:]) {
 			t.Errorf("the job gets %v from the next leader", start.Restore)
 		}
+	}
+	s.stop()
+}
+
+// The pod of a job has a token for the files of this job: it fetches what the job names and stores what the job leaves.
+func TestTheTokenOfAJobOpensItsOwnFilesOnly(t *testing.T) {
+	directory := t.TempDir()
+	s := leadWithBlobs(t, directory)
+	s.pools("{pools: {p: {}}}")
+	stored, err := s.PutContent(t.Context(), "ann", strings.NewReader("mine"), -1, checksum.Sum{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stored.Release()
+	m := newMachine(t, "node-1", 2)
+	m.beat(s)
+	s.start(fmt.Sprintf("{pool: p, tasks: {t: {job_count: 2, command: x, artifact_paths: [out], file_paths: [{file_name: f, sha256: %s, size: 4}]}}}", stored.Sum))
+	s.eventually("the jobs run", func() bool { m.beat(s); return len(m.jobs) == 2 })
+	var tokens []string
+	var numbers []uint64
+	for number, start := range m.jobs {
+		numbers, tokens = append(numbers, number), append(tokens, podfiles.TokenOf(number, start.Identity.GetProof()))
+	}
+	fetch := func(token string, job uint64) (string, error) {
+		piece, err := s.FetchForPod(t.Context(), token, &nodev1.FetchContentRequest{Job: job, Sha256: stored.Sum[:]})
+		return string(piece.GetData()), err
+	}
+	for i, number := range numbers {
+		if got, err := fetch(tokens[i], number); got != "mine" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		for name, err := range map[string]error{
+			"the token of another job": second(fetch(tokens[1-i], number)), "no token": second(fetch("", number)), "no job": second(fetch(tokens[i], number+100)),
+		} {
+			if refusalOf(err) != nodev1.RefusalReason_REFUSAL_REASON_UNKNOWN_TOKEN {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	archive := []byte("archive")
+	sum := checksum.Of(archive)
+	keep := func(token string) (int64, error) {
+		response, err := s.KeepForPod(t.Context(), token, &nodev1.UploadArtifactsRequest{
+			Job: numbers[0], Data: archive, Total: int64(len(archive)), Sha256: sum[:], List: &nodev1.ArtifactList{Files: []*nodev1.Artifact{{Path: "out/a", Size: 7}}},
+		})
+		return response.GetNextOffset(), err
+	}
+	if _, err := keep(tokens[1]); refusalOf(err) != nodev1.RefusalReason_REFUSAL_REASON_UNKNOWN_TOKEN {
+		t.Errorf("the token of another job: %v", err)
+	}
+	if next, err := keep(tokens[0]); next != int64(len(archive)) || err != nil {
+		t.Errorf("%d, %v", next, err)
 	}
 	s.stop()
 }

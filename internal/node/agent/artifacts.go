@@ -1,42 +1,24 @@
 package agent
 
 import (
-	"archive/tar"
-	"cmp"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
-
+	"github.com/weirhq/weir/internal/node/archive"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/checksum"
 )
 
-// Limits on the files that jobs leave behind, where the specification sets none.
 const (
-	defaultArtifactSize  = 1 << 30
-	defaultArtifactCount = 10_000
 	// artifactPiece is how much of an archive one call sends.
 	artifactPiece = 4 << 20
 	artifactFile  = "artifacts.tar.zst"
-)
-
-// Why a job has no artifacts though it was asked for them.
-const (
-	artifactsOverQuota  = "quota_exceeded"
-	artifactsRefused    = "upload_refused"
-	artifactsUnreadable = "unreadable"
-	artifactsNoSpace    = "no_space"
 )
 
 // keepArtifacts packs the files that a job leaves behind and uploads them. It returns what became of them: nil if the job has none to
@@ -49,29 +31,25 @@ func (a *Agent) keepArtifacts(j *job, r *jobproxy.Result) *nodev1.ArtifactList {
 	a.post(func() { a.release(j) })
 	a.uploads <- struct{}{}
 	defer func() { <-a.uploads }()
-	archive, list, err := pack(j.dir, description)
+	file, list, err := pack(j.dir, description)
 	if err != nil {
-		reason := artifactsUnreadable
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			reason = artifactsNoSpace
-		}
-		return &nodev1.ArtifactList{Failure: reason, Message: err.Error()}
+		return &nodev1.ArtifactList{Failure: archive.Cause(err), Message: err.Error()}
 	}
-	defer archive.Close()
+	defer file.Close()
 	if len(list.GetFiles()) == 0 {
 		return list
 	}
 	var refused *nodeproto.RefusedError
-	switch err := a.uploadArchive(j.number, archive, list); {
+	switch err := a.uploadArchive(j.number, file, list); {
 	case err == nil:
 	case errors.As(err, &refused):
 		list.Files = nil
-		list.Failure, list.Message = artifactsRefused, refused.Message
+		list.Failure, list.Message = archive.Refused, refused.Message
 		if refused.Reason == nodev1.RefusalReason_REFUSAL_REASON_QUOTA {
-			list.Failure = artifactsOverQuota
+			list.Failure = archive.OverQuota
 		}
 	default:
-		return &nodev1.ArtifactList{Failure: artifactsUnreadable, Message: err.Error()}
+		return &nodev1.ArtifactList{Failure: archive.Unreadable, Message: err.Error()}
 	}
 	return list
 }
@@ -102,161 +80,52 @@ func (a *Agent) release(j *job) {
 	a.tellRelease()
 }
 
-// packer writes files of a sandbox into an archive.
-type packer struct {
-	rules   *jobproxy.Artifacts
-	owner   *jobproxy.Credential
-	shown   map[string]bool // files of the node that the job saw there
-	archive *tar.Writer
-	list    *nodev1.ArtifactList
-	size    int64
-	left    []string // why files were left out, at most a few
-	omitted int
+// rulesOf are the rules by which the files of a job are kept.
+func rulesOf(a *jobproxy.Artifacts) *archive.Rules {
+	return &archive.Rules{Patterns: a.Patterns, MaxSize: a.MaxSize, MaxCount: a.MaxCount}
 }
 
-// pack makes the archive of a job's files. Links are not followed; devices, pipes and sockets are left out, and so is what the job's own
-// user could not read.
-func pack(dir string, d *jobproxy.Description) (archive *os.File, list *nodev1.ArtifactList, err error) {
-	root, err := os.OpenRoot(jobproxy.SandboxOf(dir))
+// pack makes the archive of a job's files.
+func pack(dir string, d *jobproxy.Description) (file *os.File, list *nodev1.ArtifactList, err error) {
+	file, err = os.OpenFile(filepath.Join(dir, artifactFile), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer root.Close()
-	archive, err = os.OpenFile(filepath.Join(dir, artifactFile), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, nil, err
+	var owner *archive.Owner
+	if d.Credential != nil {
+		owner = &archive.Owner{UID: d.Credential.UID, GID: d.Credential.GID}
 	}
-	packed, err := zstd.NewWriter(archive, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, nil, errors.Join(err, archive.Close())
-	}
-	p := &packer{rules: d.Artifacts, owner: d.Credential, shown: map[string]bool{}, archive: tar.NewWriter(packed), list: &nodev1.ArtifactList{}}
+	shown := map[string]bool{}
 	for _, f := range d.Files {
 		if f.Bind {
-			p.shown[filepath.Clean(f.Path)] = true
+			shown[filepath.Clean(f.Path)] = true
 		}
 	}
-	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			p.leaveOut(path, err.Error())
-			return nil
-		}
-		return p.add(root, path, entry)
-	})
-	if err = errors.Join(err, p.archive.Close(), packed.Close()); err != nil {
-		return nil, nil, errors.Join(err, archive.Close())
-	}
-	if p.omitted > 0 {
-		p.list.Truncated = true
-		p.list.Message = fmt.Sprintf("%d files are left out: %s", p.omitted, strings.Join(p.left, "; "))
-	}
-	return archive, p.list, nil
-}
-
-// leaveOut notes a file that is not in the archive.
-func (p *packer) leaveOut(path, reason string) {
-	const most = 5
-	if p.omitted++; len(p.left) < most {
-		p.left = append(p.left, path+": "+reason)
-	}
-}
-
-// add adds a file of the sandbox if it is one to keep.
-func (p *packer) add(root *os.Root, path string, entry fs.DirEntry) error {
-	if entry.IsDir() || p.shown[path] || !p.isWanted(path) {
-		return nil
-	}
-	if !entry.Type().IsRegular() {
-		p.leaveOut(path, "it is not a plain file")
-		return nil
-	}
-	file, err := root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	packed, err := archive.Pack(jobproxy.SandboxOf(dir), file, rulesOf(d.Artifacts), owner, shown)
 	if err != nil {
-		p.leaveOut(path, err.Error())
-		return nil
+		return nil, nil, errors.Join(err, file.Close())
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
+	list = &nodev1.ArtifactList{Truncated: packed.Truncated, Message: packed.Message}
+	for _, f := range packed.Files {
+		list.Files = append(list.Files, &nodev1.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode})
 	}
-	limit, most := cmp.Or(p.rules.MaxSize, defaultArtifactSize), cmp.Or(p.rules.MaxCount, defaultArtifactCount)
-	switch {
-	case !info.Mode().IsRegular() || !p.mayRead(info):
-		p.leaveOut(path, "the job could not read it")
-		return nil
-	case int64(len(p.list.GetFiles())) >= most:
-		p.leaveOut(path, fmt.Sprintf("max_artifact_count is %d", most))
-		return nil
-	case info.Size() > limit-p.size:
-		p.leaveOut(path, fmt.Sprintf("it has %d bytes, and max_artifact_size is %d", info.Size(), limit))
-		return nil
-	}
-	mode := info.Mode().Perm()
-	if err := p.archive.WriteHeader(&tar.Header{Name: path, Size: info.Size(), Mode: int64(mode), ModTime: info.ModTime(), Typeflag: tar.TypeReg}); err != nil {
-		return err
-	}
-	if _, err := io.CopyN(p.archive, file, info.Size()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	p.size += info.Size()
-	p.list.Files = append(p.list.Files, &nodev1.Artifact{Path: path, Size: info.Size(), Mode: uint32(mode)})
-	return nil
-}
-
-// mayRead reports whether the job's user could read a file. A hard link in the sandbox can lead to a file of another user.
-func (p *packer) mayRead(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if p.owner == nil || !ok {
-		return true
-	}
-	mode := info.Mode().Perm()
-	return stat.Uid == p.owner.UID || stat.Gid == p.owner.GID && mode&0o040 != 0 || mode&0o004 != 0
-}
-
-func (p *packer) isWanted(path string) bool {
-	parts := strings.Split(path, "/")
-	for _, pattern := range p.rules.Patterns {
-		if matches(strings.Split(strings.Trim(pattern, "/"), "/"), parts) {
-			return true
-		}
-	}
-	return false
-}
-
-// matches reports whether a pattern names a path or a directory above it.
-func matches(pattern, path []string) bool {
-	switch {
-	case len(pattern) == 0:
-		return true // everything below a directory
-	case pattern[0] == "**":
-		for i := range len(path) + 1 {
-			if matches(pattern[1:], path[i:]) {
-				return true
-			}
-		}
-		return false
-	case len(path) == 0:
-		return false
-	}
-	same, err := filepath.Match(pattern[0], path[0])
-	return err == nil && same && matches(pattern[1:], path[1:])
+	return file, list, nil
 }
 
 // uploadArchive sends an archive, piece by piece, and retries until the scheduler has it or refuses it.
-func (a *Agent) uploadArchive(job uint64, archive *os.File, list *nodev1.ArtifactList) error {
+func (a *Agent) uploadArchive(job uint64, file *os.File, list *nodev1.ArtifactList) error {
 	meter := checksum.NewMeter()
-	if _, err := archive.Seek(0, io.SeekStart); err != nil {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := io.Copy(meter, archive); err != nil {
+	if _, err := io.Copy(meter, file); err != nil {
 		return err
 	}
 	sum, total := meter.Sum(), meter.Size()
 	buffer := make([]byte, min(artifactPiece, total))
 	for offset := int64(0); offset < total; {
 		piece := buffer[:min(int64(len(buffer)), total-offset)]
-		if _, err := archive.ReadAt(piece, offset); err != nil {
+		if _, err := file.ReadAt(piece, offset); err != nil {
 			return err
 		}
 		request := &nodev1.UploadArtifactsRequest{

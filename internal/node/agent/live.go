@@ -27,8 +27,6 @@ const (
 	followPause = 100 * time.Millisecond
 	// readersPatience is how long the files of an ended job wait for those who still read its output.
 	readersPatience = 10 * time.Second
-	// closePatience is how long the scheduler may take to end a stream that the node has ended.
-	closePatience = 5 * time.Second
 	// shellPiece is how much output of a shell one frame carries.
 	shellPiece = 32 << 10
 )
@@ -91,105 +89,48 @@ func (a *Agent) openStream(order *nodev1.OpenStreamOrder) {
 	if shell == nil {
 		j.readers.add(1)
 	}
-	a.serveStream(order, func(s *liveStream) {
-		defer a.post(func() { a.streams-- })
+	a.serveStream(order, func(s *nodeproto.Live) {
 		if shell != nil {
 			a.serveShell(s, dir, shell)
 			return
 		}
-		defer j.readers.add(-1)
 		a.serveOutput(s, dir, order.GetOutput())
+	}, func() {
+		if shell == nil {
+			j.readers.add(-1)
+		}
+		a.post(func() { a.streams-- })
 	})
 }
 
 // refuseStream answers an order with the reason why there is nothing to connect.
 func (a *Agent) refuseStream(order *nodev1.OpenStreamOrder, reason nodev1.StreamEndReason, message string) {
-	a.serveStream(order, func(s *liveStream) { s.end(reason, message) })
+	a.serveStream(order, func(s *nodeproto.Live) { s.End(reason, message) }, func() {})
 }
 
-// serveStream opens a stream and serves it outside the loop.
-func (a *Agent) serveStream(order *nodev1.OpenStreamOrder, serve func(s *liveStream)) {
+// serveStream opens a stream and serves it outside the loop; after is called when that is over, or has failed.
+func (a *Agent) serveStream(order *nodev1.OpenStreamOrder, serve func(s *nodeproto.Live), after func()) {
 	a.work(func() {
+		defer after()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(a.ctx)) // the last frame is sent when the agent stops
 		defer cancel()
 		opened, err := a.Caller.Stream(ctx, &nodev1.NodeFrame{NodeName: a.Description.GetName(), Stream: order.GetStream()})
 		if err != nil {
 			a.Log.Warn("a live connection cannot be opened", "job", order.GetNumber(), "error", err)
-			serve(&liveStream{broken: true})
 			return
 		}
-		s := &liveStream{NodeStream: opened, frames: make(chan *nodev1.SchedulerFrame), over: make(chan struct{})}
-		go s.receive(ctx)
+		s := nodeproto.NewLive(ctx, opened)
 		serve(s)
-		_ = opened.Close() // nobody waits for what was not sent
-		s.await()
+		s.Finish()
 	})
-}
-
-// liveStream is the node's end of a stream, on which several goroutines may send.
-type liveStream struct {
-	nodeproto.NodeStream
-	frames chan *nodev1.SchedulerFrame // what the scheduler sends
-	over   chan struct{}               // closed when the scheduler has ended the stream
-
-	mu     sync.Mutex
-	broken bool
-}
-
-// receive passes on what the scheduler sends.
-func (s *liveStream) receive(ctx context.Context) {
-	defer close(s.over)
-	for {
-		frame, err := s.Receive()
-		if err != nil {
-			return
-		}
-		select {
-		case s.frames <- frame:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// await waits, but not for long, until the scheduler has everything that was sent.
-func (s *liveStream) await() {
-	patience := time.After(closePatience)
-	for {
-		select {
-		case <-s.frames:
-		case <-s.over:
-			return
-		case <-patience:
-			return
-		}
-	}
-}
-
-// send reports whether the frame could be sent.
-func (s *liveStream) send(frame *nodev1.NodeFrame) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.broken && s.Send(frame) != nil {
-		s.broken = true
-	}
-	return !s.broken
-}
-
-// end sends the last frame.
-func (s *liveStream) end(reason nodev1.StreamEndReason, message string) {
-	s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_End{End: &nodev1.StreamEnd{Reason: reason, Message: message}}})
 }
 
 // serveOutput sends the output of a job from an offset on, as it is written, until the job has ended. The first piece
 // is sent at once, even if it is empty.
-func (a *Agent) serveOutput(s *liveStream, dir string, from *nodev1.FollowOutput) {
+func (a *Agent) serveOutput(s *nodeproto.Live, dir string, from *nodev1.FollowOutput) {
 	name := "stderr"
 	if from.GetStream() == nodev1.Stream_STREAM_STDOUT {
 		name = "stdout"
-	}
-	if s.broken {
-		return
 	}
 	buffer := make([]byte, nodeproto.PieceSize)
 	offset, first := max(from.GetOffset(), 0), true
@@ -201,13 +142,13 @@ func (a *Agent) serveOutput(s *liveStream, dir string, from *nodev1.FollowOutput
 			if errors.Is(err, os.ErrNotExist) {
 				reason = nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB
 			}
-			s.end(reason, err.Error())
+			s.End(reason, err.Error())
 			return
 		}
 		last := ended && len(part.Data) == 0
 		if first || last || len(part.Data) > 0 {
 			piece := &nodev1.OutputPiece{Offset: part.Offset, Data: part.Data, Size: part.Size, Ended: last}
-			if !s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Piece{Piece: piece}}) || last {
+			if !s.Send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Piece{Piece: piece}}) || last {
 				return
 			}
 		}
@@ -216,10 +157,10 @@ func (a *Agent) serveOutput(s *liveStream, dir string, from *nodev1.FollowOutput
 			continue
 		}
 		select {
-		case <-s.over:
+		case <-s.Over:
 			return
 		case <-a.ctx.Done():
-			s.end(nodev1.StreamEndReason_STREAM_END_REASON_STOPPING, "the agent of the node stops")
+			s.End(nodev1.StreamEndReason_STREAM_END_REASON_STOPPING, "the agent of the node stops")
 			return
 		case <-time.After(followPause):
 		}
@@ -236,10 +177,7 @@ var refusals = map[jobproxy.Refusal]nodev1.StreamEndReason{
 }
 
 // serveShell runs a process in a job and connects it with the scheduler.
-func (a *Agent) serveShell(s *liveStream, dir string, wanted *nodev1.OpenShell) {
-	if s.broken {
-		return
-	}
+func (a *Agent) serveShell(s *nodeproto.Live, dir string, wanted *nodev1.OpenShell) {
 	request := &jobproxy.SessionRequest{
 		Command: wanted.GetCommand(), Arguments: wanted.GetArguments(), Terminal: wanted.GetTerminal(),
 		Height: uint16(min(wanted.GetHeight(), 1<<15)), Width: uint16(min(wanted.GetWidth(), 1<<15)),
@@ -252,16 +190,16 @@ func (a *Agent) serveShell(s *liveStream, dir string, wanted *nodev1.OpenShell) 
 		var refused *jobproxy.RefusedError
 		switch {
 		case errors.As(err, &refused):
-			s.end(refusals[refused.Reason], refused.Message)
+			s.End(refusals[refused.Reason], refused.Message)
 		case errors.Is(err, jobproxy.ErrGone), errors.Is(err, os.ErrNotExist):
-			s.end(nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job has ended")
+			s.End(nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job has ended")
 		default:
-			s.end(nodev1.StreamEndReason_STREAM_END_REASON_FAILED, err.Error())
+			s.End(nodev1.StreamEndReason_STREAM_END_REASON_FAILED, err.Error())
 		}
 		return
 	}
 	defer session.Close()
-	s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Output{Output: &nodev1.ShellOutput{}}}) // it has started
+	s.Output(nil, false) // it has started
 	shell := &shell{s: s, session: session}
 	var copying sync.WaitGroup
 	copying.Go(func() { shell.copyOut(session.Output, false) })
@@ -284,7 +222,7 @@ func (a *Agent) serveShell(s *liveStream, dir string, wanted *nodev1.OpenShell) 
 	case <-unwanted:
 		return
 	case <-a.ctx.Done():
-		s.end(nodev1.StreamEndReason_STREAM_END_REASON_STOPPING, "the agent of the node stops")
+		s.End(nodev1.StreamEndReason_STREAM_END_REASON_STOPPING, "the agent of the node stops")
 		return
 	}
 	drained := make(chan struct{})
@@ -295,17 +233,15 @@ func (a *Agent) serveShell(s *liveStream, dir string, wanted *nodev1.OpenShell) 
 	case <-time.After(drainPatience):
 	}
 	if err != nil {
-		s.end(nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job has ended, or its supervisor has")
+		s.End(nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job has ended, or its supervisor has")
 		return
 	}
-	s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_End{End: &nodev1.StreamEnd{
-		Reason: nodev1.StreamEndReason_STREAM_END_REASON_EXITED, ExitCode: int32(end.Code), Signal: int32(end.Signal),
-	}}})
+	s.EndWith(&nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_EXITED, ExitCode: int32(end.Code), Signal: int32(end.Signal)})
 }
 
 // shell connects a session with a stream.
 type shell struct {
-	s       *liveStream
+	s       *nodeproto.Live
 	session *jobproxy.Session
 }
 
@@ -315,8 +251,7 @@ func (c *shell) copyOut(from *os.File, isStderr bool) {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			frame := &nodev1.NodeFrame_Output{Output: &nodev1.ShellOutput{Data: append([]byte(nil), buffer[:n]...), Stderr: isStderr}}
-			if !c.s.send(&nodev1.NodeFrame{Frame: frame}) {
+			if !c.s.Output(buffer[:n], isStderr) {
 				return
 			}
 		}
@@ -335,8 +270,8 @@ func (c *shell) takeInput() {
 	for {
 		var frame *nodev1.SchedulerFrame
 		select {
-		case frame = <-c.s.frames:
-		case <-c.s.over:
+		case frame = <-c.s.Frames:
+		case <-c.s.Over:
 			return
 		}
 		if frame.GetTerminate() {
@@ -351,7 +286,7 @@ func (c *shell) takeInput() {
 				return
 			}
 			consumed += int64(len(data)) // also what nobody reads any more
-			c.s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Consumed{Consumed: consumed}})
+			c.s.Send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Consumed{Consumed: consumed}})
 		}
 		if frame.GetCloseInput() {
 			if c.session.Errors == nil {

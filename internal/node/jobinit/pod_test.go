@@ -16,12 +16,37 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes this program an init of a pod when it is started as one.
+// TestMain makes this program an init of a pod, or of a session in one, when it is started as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == PodFlag {
-		os.Exit(Pod(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case PodFlag:
+			os.Exit(Pod(os.Args[2:], filesOfTests()))
+		case SessionFlag:
+			os.Exit(Session(os.Args[2:]))
+		case EndSessionFlag:
+			os.Exit(EndSession(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
+}
+
+// filesOfTests pretends to bring and keep files as variables of the test say.
+func filesOfTests() PodFiles {
+	files := PodFiles{Environment: os.Environ()}
+	switch text := os.Getenv("WEIR_TEST_PREPARE"); text {
+	case "":
+	case "wait":
+		files.Prepare = func() error { os.Stdout.WriteString("preparing\n"); select {} }
+	default:
+		files.Prepare = func() error { return errors.New(text) }
+	}
+	if os.Getenv("WEIR_TEST_KEEP") != "" {
+		files.Keep = func(completed, asked bool) string {
+			return `{"completed": ` + strconv.FormatBool(completed) + `, "asked": ` + strconv.FormatBool(asked) + `}`
+		}
+	}
+	return files
 }
 
 // pod is an init in a process namespace where it is process 1, without privileges outside it.
@@ -178,5 +203,70 @@ func TestAPodThatCannotStartItsCommandSaysWhy(t *testing.T) {
 		if !errors.As(err, &ended) || ended.ExitCode() != test.code || !strings.Contains(string(out), test.words) {
 			t.Errorf("%q: %v, %s", test.arguments, err, out)
 		}
+	}
+}
+
+func TestAPodWhoseFilesCannotBeBroughtSaysWhy(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result")
+	command := pod("--result", result, "--", "echo", "it runs")
+	command.Env = append(os.Environ(), `WEIR_TEST_PREPARE=no "file"`)
+	out, err := command.CombinedOutput()
+	var ended *exec.ExitError
+	var got struct{ Unprepared string }
+	text, _ := os.ReadFile(result)
+	if json.Unmarshal(text, &got) != nil || got.Unprepared != `no "file"` || !errors.As(err, &ended) || ended.ExitCode() != podNotPrepared || strings.Contains(string(out), "it runs") {
+		t.Errorf("%s, %v, %s", text, err, out)
+	}
+	command = pod("--", "echo", "it runs")
+	command.Env = append(os.Environ(), "WEIR_TEST_PREPARE=wait")
+	lines, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, len("preparing\n"))
+	if _, err := io.ReadFull(lines, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); !errors.As(err, &ended) || ended.ExitCode() != podNotPrepared {
+		t.Errorf("a pod that is asked to end while it prepares: %v", err)
+	}
+}
+
+// The command is killed in time for its files to be kept.
+func TestAPodKeepsFilesAlsoWhenItIsAskedToEnd(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result")
+	command := pod("--result", result, "--kill-after", "1", "--", "sh", "-c", `trap '' TERM; echo ready; while :; do sleep 0.01; done`)
+	command.Env = append(os.Environ(), "WEIR_TEST_KEEP=yes")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	var ended *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 128+9 {
+		t.Errorf("%v", err)
+	}
+	var got struct {
+		Signal    int
+		Artifacts struct{ Completed, Asked bool }
+	}
+	text, _ := os.ReadFile(result)
+	if json.Unmarshal(text, &got) != nil || got.Signal != 9 || got.Artifacts.Completed || !got.Artifacts.Asked {
+		t.Errorf("%s", text)
 	}
 }

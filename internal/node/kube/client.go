@@ -14,17 +14,17 @@ import (
 // Client calls an API server.
 type Client = kubernetes.Interface
 
-// Connect returns a client of the cluster that [Configure] chooses. address is where the API server is.
-func Connect(kubeconfig, context, agent string) (client kubernetes.Interface, address string, err error) {
-	config, _, err := Configure(kubeconfig, context, agent)
+// Connect returns a client of the cluster that [Configure] chooses, and how it reaches the cluster.
+func Connect(kubeconfig, context, agent string) (client kubernetes.Interface, config *rest.Config, err error) {
+	config, _, err = Configure(kubeconfig, context, agent)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, "", fmt.Errorf("no Kubernetes cluster: %w", err)
+		return nil, nil, fmt.Errorf("no Kubernetes cluster: %w", err)
 	}
-	return set, config.Host, nil
+	return set, config, nil
 }
 
 // Configure returns how to reach a cluster: that of the pod that this process runs in, or the one of a kubeconfig file. With

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/node/picture"
 )
@@ -21,12 +22,20 @@ import (
 type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
+	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
+	FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
 }
 
 // Options configure a driver.
 type Options struct {
 	Client kubernetes.Interface
 	Caller Caller
+	// Figures asks kubelets how much pods use; nil: that is not known. FiguresAlert shows what administrators should know about
+	// that; an empty message withdraws it.
+	Figures      Figures
+	FiguresAlert func(message string)
+	// Exec runs shells in the containers of jobs; nil: there are none.
+	Exec Exec
 	// Term returns the epoch in which this scheduler leads, zero if it does not, and how much of its lease is left.
 	Term func() (epoch uint64, left time.Duration)
 	// Probe asks the API server whether it is there.
@@ -53,6 +62,7 @@ const (
 type Driver struct {
 	Options
 	pods, nodes cache.SharedIndexInformer
+	lives       lives
 }
 
 // New returns a driver. It does nothing until Run is called.
@@ -120,6 +130,9 @@ type term struct {
 	writer  *writer
 	workers sync.WaitGroup
 	calls   map[string]context.CancelFunc // the call in progress of each node
+	// measuring has a place for each kubelet that is asked at a time; missing counts answers that failed, in a row.
+	measuring chan struct{}
+	missing   int
 
 	mutex  sync.Mutex
 	events []func(now time.Time)
@@ -151,8 +164,8 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	o := d.Picture
 	o.Epoch, o.Random = epoch, rand.Float64
-	t := &term{Driver: d, epoch: epoch, picture: picture.New(o, time.Now()), ctx: ctx, calls: map[string]context.CancelFunc{}, news: make(chan struct{}, 1)}
-	t.writer = newWriter(d.Client, d.MaxWrites, func() time.Duration {
+	t := &term{Driver: d, epoch: epoch, picture: picture.New(o, time.Now()), ctx: ctx, calls: map[string]context.CancelFunc{}, news: make(chan struct{}, 1), measuring: make(chan struct{}, measuring)}
+	t.writer = newWriter(d.Client, d.Caller.FetchContent, d.MaxWrites, func() time.Duration {
 		current, left := d.Term()
 		if current != epoch {
 			return 0
@@ -163,6 +176,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	defer cancel()
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
+	t.workers.Go(func() { t.findFiles(ctx) })
 	synced, stop, err := t.watch()
 	if err != nil {
 		return err
@@ -277,6 +291,14 @@ func (t *term) carryOut(effects picture.Effects) {
 	}
 	for i := range effects.Calls {
 		t.call(&effects.Calls[i])
+	}
+	if t.Figures != nil {
+		for _, m := range effects.Measures {
+			t.workers.Go(func() { t.measure(m) })
+		}
+	}
+	for i := range effects.Streams {
+		t.workers.Go(func() { t.serve(&effects.Streams[i]) })
 	}
 }
 

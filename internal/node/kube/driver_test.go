@@ -42,6 +42,14 @@ func (l *leader) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest
 	return l.current.Load().Heartbeat(ctx, nodeproto.Peer{}, request)
 }
 
+func (l *leader) Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error) {
+	return nodeproto.OpenLocal(ctx, l.current.Load(), nodeproto.Peer{}, first), nil
+}
+
+func (l *leader) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return l.current.Load().FetchContent(ctx, nodeproto.Peer{}, request)
+}
+
 func (l *leader) term() (uint64, time.Duration) { return l.current.Load().Epoch(), time.Minute }
 
 // cluster is a pretended API server without preconditions, whose kubelets end every pod at once.

@@ -35,7 +35,7 @@ func priority(k picture.WriteKind) int {
 	switch k {
 	case picture.Delete, picture.Release:
 		return 0
-	case picture.Create, picture.Find:
+	case picture.Create, picture.Find, picture.CreateFiles:
 		return 1
 	}
 	return 2
@@ -50,6 +50,7 @@ type queued struct {
 // writer carries out writes at a rate that the API server can bear.
 type writer struct {
 	client kubernetes.Interface
+	fetch  fetcher
 	left   func() time.Duration // of the lease
 
 	mutex  sync.Mutex
@@ -58,8 +59,8 @@ type writer struct {
 	news   chan struct{}
 }
 
-func newWriter(client kubernetes.Interface, most float64, left func() time.Duration) *writer {
-	return &writer{client: client, left: left, rate: newRate(most, time.Now()), news: make(chan struct{}, writers)}
+func newWriter(client kubernetes.Interface, fetch fetcher, most float64, left func() time.Duration) *writer {
+	return &writer{client: client, fetch: fetch, left: left, rate: newRate(most, time.Now()), news: make(chan struct{}, writers)}
 }
 
 // submit queues a write.
@@ -164,6 +165,13 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 	case picture.Release:
 		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(write.UID)), metav1.PatchOptions{})
 		return outcomeOf(err), err
+	case picture.CreateFiles:
+		return w.createFiles(ctx, write)
+	case picture.DeleteFiles:
+		err := w.client.CoreV1().ConfigMaps(write.Namespace).Delete(ctx, write.Name, metav1.DeleteOptions{})
+		return outcomeOf(err), err
+	case picture.Resize:
+		return w.resize(ctx, write)
 	default:
 		return w.readLog(ctx, write)
 	}

@@ -2,6 +2,7 @@ package nodeproto_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -59,4 +60,39 @@ func TestAStreamOfANodeIsRefusedToOthers(t *testing.T) {
 		}
 		client.Close()
 	}
+}
+
+// relay is a scheduler that returns what it gets as input.
+type relay struct{ nodeproto.Service }
+
+func (relay) Stream(_ context.Context, _ nodeproto.Peer, first *nodev1.NodeFrame, stream nodeproto.SchedulerStream) error {
+	for {
+		frame, err := stream.Receive()
+		if err != nil {
+			return nil
+		}
+		if err := stream.Send(&nodev1.SchedulerFrame{Input: append(first.GetStream(), frame.GetOutput().GetData()...)}); err != nil {
+			return err
+		}
+	}
+}
+
+func TestAStreamWithinAProcessLosesNothing(t *testing.T) {
+	stream := nodeproto.OpenLocal(t.Context(), relay{}, nodeproto.Peer{}, &nodev1.NodeFrame{Stream: []byte("s")})
+	live := nodeproto.NewLive(t.Context(), stream)
+	for i := range byte(10) { // both ends send at once
+		if !live.Output([]byte{i}, false) {
+			t.Fatal("the stream is broken")
+		}
+	}
+	for i := range byte(10) {
+		if frame := <-live.Frames; !bytes.Equal(frame.GetInput(), []byte{'s', i}) {
+			t.Errorf("frame %d: %v", i, frame)
+		}
+	}
+	live.Finish()
+	if live.Output(nil, false) {
+		t.Error("a stream that has ended takes more")
+	}
+	<-live.Over
 }

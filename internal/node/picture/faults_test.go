@@ -178,7 +178,7 @@ func TestAnAbortBeforeTheOutcomeOfACreateLooksForThePod(t *testing.T) {
 
 func TestALatePodOfAnotherLeaderIsRemoved(t *testing.T) {
 	w := settled(t)
-	pod, err := w.options.podOf(&nodeproto.Start{Identity: identity(99), Spec: spec()}, "n1", "")
+	pod, err := w.options.podOf(&nodeproto.Start{Identity: identity(99), Spec: spec()}, nil, "n1", "")
 	if err != nil {
 		t.Fatal(err)
 	}

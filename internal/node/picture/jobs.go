@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,16 @@ func (p *Picture) carryOut(now time.Time, n *node, orders *nodeproto.Orders) {
 		if grace <= 0 {
 			grace = unlimitedGrace
 		}
-		p.stop(now, order.GetNumber(), &stop{interrupt: true, reason: order.GetAbortReason(), message: order.GetReason(), grace: grace})
+		p.stop(now, order.GetNumber(), &stop{interrupt: true, keeps: true, reason: order.GetAbortReason(), message: order.GetReason(), grace: grace})
 	}
 	for _, order := range orders.Abort {
 		p.stop(now, order.GetNumber(), &stop{
-			fail: order.GetFailGracefully(), reason: order.GetAbortReason(), message: order.GetMessage(),
+			fail: order.GetFailGracefully(), keeps: !strings.HasPrefix(order.GetAbortReason(), "operation_"), reason: order.GetAbortReason(), message: order.GetMessage(),
 			grace: max(abortGrace, nodeproto.Duration(order.GetTimeoutUs())),
 		})
+	}
+	for _, order := range orders.Open {
+		p.openStream(n, order)
 	}
 	p.changed(n)
 }
@@ -52,12 +56,20 @@ func (p *Picture) start(now time.Time, n *node, s *nodeproto.Start) {
 		p.finish(now, j, notStarted(j.identity, reasonDisabled, why[0], now))
 		return
 	}
-	pod, err := p.options.podOf(s, n.name, p.options.gpuResource(n.object))
+	files, err := p.options.filesOf(s)
+	if err != nil {
+		p.finish(now, j, refused(j.identity, err.Error(), now))
+		return
+	}
+	pod, err := p.options.podOf(s, files, n.name, p.options.gpuResource(n.object))
 	if err != nil {
 		p.finish(now, j, refused(j.identity, err.Error(), now))
 		return
 	}
 	j.pod = pod
+	if files != nil && files.mounted != nil {
+		p.useFiles(j, files.mounted.Name, files.mounted)
+	}
 	if timeout := nodeproto.Duration(s.Identity.GetWaitTimeoutUs()); timeout > 0 && !p.hasRoom(n, j) {
 		j.deadline = now.Add(timeout)
 		n.queue = append(n.queue, j.number)
@@ -131,6 +143,7 @@ func (p *Picture) acknowledged(now time.Time, j *job) {
 // forget drops a job.
 func (p *Picture) forget(j *job) {
 	delete(p.jobs, j.number)
+	p.dropFiles(j)
 	if j.exists {
 		delete(p.uids, j.pod.UID)
 	}
@@ -159,13 +172,15 @@ func (p *Picture) look(now time.Time, j *job) {
 		switch {
 		case j.ordered != nil:
 			p.write(j, Write{Kind: Find})
-		case !now.Before(p.began.Add(settle)):
+		case !now.Before(p.began.Add(settle)) && p.hasFiles(now, j):
 			j.tried = true
 			p.write(j, Write{Kind: Create, Pod: j.pod})
 		}
 	case placed:
 		if j.ordered != nil && !j.asked {
-			p.write(j, Write{Kind: Delete, Grace: seconds(j.ordered.grace)})
+			p.write(j, Write{Kind: Delete, Grace: seconds(graceOf(j.spec, j.ordered))})
+		} else if j.usage.resize > 0 && !j.isTerminating() {
+			p.write(j, Write{Kind: Resize, CPU: j.usage.resize})
 		}
 	case reading:
 		p.write(j, Write{Kind: ReadLog, Limit: j.spec.GetMaxStderrSize()})
@@ -197,6 +212,7 @@ func (p *Picture) lookAtPod(now time.Time, j *job) {
 		p.admit(now, j.node)
 		return
 	}
+	j.usage.fixed = j.usage.fixed || infeasible(j.pod)
 	if j.node.session.JobChanged(p.statusOf(j, false)) {
 		p.hot[j.node.name] = true
 	}

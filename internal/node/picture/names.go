@@ -30,6 +30,9 @@ const (
 	AnnotationJob = Prefix + "job"
 	// AnnotationSpec holds the part of the job's specification that its end is judged by.
 	AnnotationSpec = Prefix + "spec"
+	// AnnotationFiles names the ConfigMap with files of the job; LabelFiles marks such ConfigMaps.
+	AnnotationFiles = Prefix + "files"
+	LabelFiles      = Prefix + "files"
 	// Finalizer keeps the pod until its result is durable.
 	Finalizer = Prefix + "result"
 )
@@ -99,7 +102,7 @@ func identityOf(pod *corev1.Pod) (*nodev1.JobIdentity, error) {
 func judgedBy(spec *nodev1.JobSpec) *nodev1.JobSpec {
 	return &nodev1.JobSpec{
 		MemoryLimit: spec.GetMemoryLimit(), Interruption: spec.GetInterruption(), RestartExitCode: spec.RestartExitCode,
-		MaxStderrSize: spec.GetMaxStderrSize(), JobTimeLimitUs: spec.GetJobTimeLimitUs(), PrepareTimeLimitUs: spec.GetPrepareTimeLimitUs(),
+		MaxStderrSize: spec.GetMaxStderrSize(), JobTimeLimitUs: spec.GetJobTimeLimitUs(), PrepareTimeLimitUs: spec.GetPrepareTimeLimitUs(), Artifacts: spec.GetArtifacts(), CpuLimit: spec.GetCpuLimit(), CpuMonitor: spec.GetCpuMonitor(),
 	}
 }
 

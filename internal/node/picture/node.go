@@ -132,7 +132,7 @@ func (o *Options) statusOf(node *corev1.Node, others, usage resource.Amounts) *n
 func (o *Options) descriptionOf(name string, node *corev1.Node) *nodev1.NodeDescription {
 	d := &nodev1.NodeDescription{
 		Name: name, SoftwareVersion: o.Version, Cgroups: "kubernetes", AgentId: agentID,
-		Isolation: &nodev1.Isolation{Level: "full", RunAs: "job"}, Resources: nodeproto.ToAmounts(resource.Amounts{}),
+		Isolation: &nodev1.Isolation{Level: "full", RunAs: "job"}, Resources: nodeproto.ToAmounts(resource.Amounts{}), Streams: true,
 	}
 	if node != nil {
 		d.Resources, d.Tags, d.OperatingSystem = nodeproto.ToAmounts(o.offered(node)), o.tagsOf(node), node.Status.NodeInfo.OSImage

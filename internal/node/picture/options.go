@@ -22,10 +22,14 @@ type Options struct {
 	GPUResources []string
 	// ToleratedTaints are the keys of taints in spite of which nodes get jobs.
 	ToleratedTaints []string
+	// NoShells forbids shells in jobs.
+	NoShells bool
 	// Reserve is what every node keeps for other things.
 	Reserve resource.Amounts
 	// LostAfter is how long a node may be not ready before its jobs are given up.
 	LostAfter time.Duration
+	// URL is where pods reach the scheduler, empty if they do not, and CA the certificates that it may have, in PEM.
+	URL, CA string
 	// Version is that of this program.
 	Version string
 	// Random returns a number from [0, 1), for the pauses between heartbeats.

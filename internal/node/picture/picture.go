@@ -33,6 +33,7 @@ type Picture struct {
 	others  map[types.UID]otherPod
 	hot     map[string]bool // nodes that may have to call the scheduler
 	lives   uint64          // incarnations given out
+	files   map[string]*taskFiles
 
 	effects Effects
 }
@@ -41,19 +42,25 @@ type Picture struct {
 type Effects struct {
 	Writes []Write
 	Calls  []Call
+	// Streams are live connections that the scheduler asks for.
+	Streams []Stream
+	// Measures are kubelets to ask for figures.
+	Measures []Measure
 	// Notes are for the log.
 	Notes []string
 }
 
 // node is a virtual node.
 type node struct {
-	name     string
-	object   *corev1.Node // nil if the cluster does not have it
-	session  *nodeproto.NodeSession
-	queue    []uint64 // jobs that wait for room, in order of arrival
-	others   resource.Amounts
-	lostAt   time.Time // when it was first seen not ready; zero while it is ready
-	exchange exchange
+	name       string
+	object     *corev1.Node // nil if the cluster does not have it
+	session    *nodeproto.NodeSession
+	queue      []uint64 // jobs that wait for room, in order of arrival
+	others     resource.Amounts
+	lostAt     time.Time     // when it was first seen not ready; zero while it is ready
+	memory     MemoryFigures // what its kubelet said last
+	measuredAt time.Time     // when its kubelet was asked last
+	exchange   exchange
 }
 
 // phase is how far a job has come.
@@ -89,6 +96,8 @@ type job struct {
 	released bool              // the finalizer is off
 	lost     bool              // the pod no longer exists
 	result   *nodev1.JobResult // while the output is read
+	usage    usage             // of its resources, as far as it is known
+	files    string            // the ConfigMap that its pod mounts; empty if there is none
 }
 
 // otherPod is a pod of somebody else that takes room on a node.
@@ -101,7 +110,7 @@ type otherPod struct {
 func New(o Options, now time.Time) *Picture {
 	return &Picture{
 		options: o, began: now, nodes: map[string]*node{}, jobs: map[uint64]*job{}, uids: map[types.UID]*job{}, hot: map[string]bool{}, found: map[string]*corev1.Pod{},
-		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{},
+		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{},
 	}
 }
 
@@ -201,6 +210,9 @@ func (p *Picture) Synced(now time.Time) {
 			exists: true, tried: true, since: now,
 		}
 		p.jobs[j.number], p.uids[pod.UID] = j, j
+		if name := pod.Annotations[AnnotationFiles]; name != "" {
+			p.useFiles(j, name, nil)
+		}
 		restored[j.node.name] = append(restored[j.node.name], nodeproto.RestoredJob{Status: p.statusOf(j, true)})
 	}
 	p.found = nil
@@ -360,9 +372,12 @@ func (p *Picture) otherChanged(now time.Time, name string, old, next resource.Am
 
 // statusOf returns the status of a job for the scheduler.
 func (p *Picture) statusOf(j *job, withIdentity bool) *nodev1.JobStatus {
-	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: j.identity.GetResources()}
+	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: nodeproto.ToAmounts(p.holds(j)), UserJobMemory: j.usage.memory}
 	if withIdentity {
 		status.Identity = j.identity
+	}
+	if m := j.usage.monitor; m != nil {
+		status.SmoothedCpu = m.Statistics().SmoothedUsageX100
 	}
 	if j.exists {
 		if started := startOf(j.pod); !started.IsZero() {
@@ -380,10 +395,11 @@ func (p *Picture) changed(n *node) {
 	var usage resource.Amounts
 	for _, number := range n.session.Jobs() {
 		if j := p.jobs[number]; j != nil && j.phase < ended {
-			usage = usage.Add(nodeproto.FromAmounts(j.identity.GetResources()))
+			usage = usage.Add(p.holds(j))
 		}
 	}
 	status := p.options.statusOf(n.object, n.others, usage)
+	status.MemoryInUse, status.MemoryAvailable = n.memoryOf()
 	if n.exchange.tell(n.session, status) {
 		p.hot[n.name] = true
 	}
@@ -391,9 +407,6 @@ func (p *Picture) changed(n *node) {
 
 // isTerminating reports whether the pod of a job is being deleted.
 func (j *job) isTerminating() bool { return j.asked || j.exists && j.pod.DeletionTimestamp != nil }
-
-// holds is what a job takes on its node.
-func (j *job) holds() resource.Amounts { return nodeproto.FromAmounts(j.identity.GetResources()) }
 
 // hasRoom reports whether a node has the resources given to a job, beside the jobs whose pods exist and other pods.
 func (p *Picture) hasRoom(n *node, j *job) bool {
@@ -403,10 +416,10 @@ func (p *Picture) hasRoom(n *node, j *job) bool {
 	var begun resource.Amounts
 	for _, number := range n.session.Jobs() {
 		if other := p.jobs[number]; other != nil && other != j && other.phase != waiting && other.phase < reading {
-			begun = begun.Add(other.holds())
+			begun = begun.Add(p.holds(other))
 		}
 	}
-	return p.options.limitsOf(n.object, n.others).Dominates(begun.Add(j.holds()))
+	return p.options.limitsOf(n.object, n.others).Dominates(begun.Add(p.holds(j)))
 }
 
 // Tick does what is due.
@@ -428,12 +441,14 @@ func (p *Picture) Tick(now time.Time) {
 	for _, o := range p.orphanList() {
 		p.removeOrphan(now, o)
 	}
+	p.tickFiles(now)
 	for _, name := range sortedKeys(p.nodes) {
 		n := p.nodes[name]
 		if n.session == nil {
 			continue // other pods name it, and the cluster does not have it
 		}
 		p.giveUpLost(now, n)
+		p.measure(now, n)
 		p.hot[name] = true
 		if n.object == nil && len(n.session.Jobs()) == 0 && !n.exchange.calling() {
 			delete(p.nodes, name) // the scheduler notices its silence

@@ -24,19 +24,20 @@ const (
 	volumeInit      = "weir-init"
 	volumeSandbox   = "weir-sandbox"
 	volumeTemporary = "weir-tmp"
+	volumeFiles     = "weir-files"
 	volumeTmpfs     = "weir-tmpfs-"
 )
 
 // initDirectory is where the job's first process is; resultFile is its termination message.
 const (
 	initDirectory = "/weir"
-	initProgram   = initDirectory + "/weir-init"
+	initProgram   = initDirectory + "/weir-pod"
 	resultFile    = "/dev/termination-log"
 	weirProgram   = "/usr/local/bin/weir" // in the image InitImage
 )
 
-// CopyCommand is the command of weir that writes weir-init to a file.
-const CopyCommand = "copy-init"
+// CopyCommand is the command of weir that writes weir-pod to a file.
+const CopyCommand = "copy-pod"
 
 // jobUser is whom jobs run as, unless the task sets another user.
 const jobUser = 65532
@@ -44,10 +45,6 @@ const jobUser = 65532
 // unsupported returns what a pod cannot give to the jobs of a task.
 func unsupported(spec *nodev1.JobSpec) error {
 	switch {
-	case len(spec.GetFiles()) > 0:
-		return errors.New("file_paths: not supported on Kubernetes yet: put files into the image, or into a ConfigMap that kubernetes/volumes names")
-	case spec.GetArtifacts() != nil:
-		return errors.New("artifacts: not supported on Kubernetes yet: write to a volume that kubernetes/volumes names")
 	case len(spec.GetImage().GetLayers()) > 0:
 		return errors.New("layer_paths: not supported on Kubernetes: use docker_image")
 	case spec.GetNetwork() == "none":
@@ -61,7 +58,7 @@ func unsupported(spec *nodev1.JobSpec) error {
 }
 
 // podOf returns the pod of a job. The error is the job's fault.
-func (o *Options) podOf(start *nodeproto.Start, node string, gpu corev1.ResourceName) (*corev1.Pod, error) {
+func (o *Options) podOf(start *nodeproto.Start, files *files, node string, gpu corev1.ResourceName) (*corev1.Pod, error) {
 	identity, spec := start.Identity, start.Spec
 	if err := unsupported(spec); err != nil {
 		return nil, err
@@ -91,7 +88,7 @@ func (o *Options) podOf(start *nodeproto.Start, node string, gpu corev1.Resource
 				SecurityContext: confined(nil), Resources: initResources(),
 			}},
 			Containers: []corev1.Container{{
-				Name: Container, Image: o.DefaultImage, Command: commandOf(spec), WorkingDir: jobinit.SandboxPath, Env: environmentOf(start, node),
+				Name: Container, Image: o.DefaultImage, Command: commandOf(spec, files), WorkingDir: jobinit.SandboxPath, Env: environmentOf(start, node),
 				Resources: resources, VolumeMounts: mountsOf(spec, &own), SecurityContext: confined(own.SecurityContext),
 				TerminationMessagePath: resultFile, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 			}},
@@ -119,6 +116,7 @@ func (o *Options) podOf(start *nodeproto.Start, node string, gpu corev1.Resource
 		seconds := max(1, int64(limit.Seconds()))
 		pod.Spec.ActiveDeadlineSeconds = &seconds
 	}
+	files.addTo(pod)
 	return pod, nil
 }
 
@@ -181,10 +179,16 @@ func variable(list []*nodev1.Variable, name string) string {
 }
 
 // commandOf returns the command of the container: the job's first process with the task's command.
-func commandOf(spec *nodev1.JobSpec) []string {
+func commandOf(spec *nodev1.JobSpec, files *files) []string {
 	command := []string{initProgram, jobinit.PodFlag, "--result", resultFile}
 	if signal := spec.GetInterruption().GetSignal(); signal != "" {
 		command = append(command, "--interruption-signal", signal)
+	}
+	if limit := spec.GetMemoryLimit(); limit > 0 {
+		command = append(command, "--memory-limit", strconv.FormatInt(limit, 10))
+	}
+	if files != nil && files.killAfter > 0 {
+		command = append(command, "--kill-after", strconv.FormatInt(seconds(files.killAfter), 10))
 	}
 	return append(command, "--", "/bin/sh", "-c", literal(spec.GetCommand()))
 }

@@ -9,8 +9,6 @@ import (
 
 func TestWhatAPodCannotGiveIsRefusedByName(t *testing.T) {
 	for option, spec := range map[string]*nodev1.JobSpec{
-		"file_paths":            {Files: []*nodev1.File{{}}},
-		"artifacts":             {Artifacts: &nodev1.Artifacts{}},
 		"layer_paths":           {Image: &nodev1.JobImage{Layers: []*nodev1.Content{{}}}},
 		"network":               {Network: "none"},
 		"gpu_check_binary_path": {GpuCheck: &nodev1.GpuCheck{}},

@@ -1,8 +1,10 @@
 package picture
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/podfiles"
 )
 
 // Abort reasons that only Kubernetes gives; the names are those of package operation.
@@ -33,12 +36,19 @@ type figures struct {
 	UserTime   int64 `json:"user_time_us"`
 	SystemTime int64 `json:"system_time_us"`
 	MaxMemory  int64 `json:"max_memory_bytes"`
+	// MemoryExceeded is how much the job used when it was ended for that, and Processes the largest ones then.
+	MemoryExceeded int64           `json:"memory_exceeded_bytes"`
+	Processes      json.RawMessage `json:"processes"`
+	// Unprepared is why the command did not start; Artifacts is what became of its files.
+	Unprepared string         `json:"unprepared"`
+	Artifacts  *podfiles.Kept `json:"artifacts"`
 }
 
 // stop is an order to end a job.
 type stop struct {
 	interrupt bool   // the job may end by itself; otherwise it is aborted
 	fail      bool   // it fails instead of being aborted
+	keeps     bool   // its files are of use: there may be another attempt
 	reason    string // to report
 	message   string
 	grace     time.Duration
@@ -66,6 +76,12 @@ func startOf(pod *corev1.Pod) time.Time {
 		return c.State.Terminated.StartedAt.Time
 	}
 	return time.Time{}
+}
+
+// HasEnded reports whether the job of a pod has ended.
+func HasEnded(pod *corev1.Pod) bool {
+	c := containerOf(pod)
+	return isOver(pod) || c != nil && c.State.Terminated != nil
 }
 
 // verdict is how a job ended.
@@ -103,6 +119,9 @@ func resultOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, pod *corev1.Po
 		result.Started = true
 		result.Timings.ExecStartedUs, result.Timings.ExecFinishedUs = nodeproto.ToMicros(ended.StartedAt.Time), nodeproto.ToMicros(ended.FinishedAt.Time)
 		own = readFigures(ended.Message)
+		if own != nil {
+			result.Started, result.Artifacts = own.Unprepared == "", keptOf(own.Artifacts)
+		}
 		result.Statistics = statisticsOf(ended, own, spec, identity)
 	}
 	v := verdictOf(spec, pod, ended, own, ordered)
@@ -155,6 +174,15 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 	if v, decided := byCluster(pod, ended); decided {
 		return v
 	}
+	if own != nil && own.Unprepared != "" {
+		if ordered != nil && !ordered.fail {
+			return aborted(cmp.Or(ordered.reason, jobproxy.OtherReason), ordered.message)
+		}
+		return aborted(jobproxy.OtherReason, own.Unprepared)
+	}
+	if own != nil && own.MemoryExceeded > 0 {
+		return memoryExceeded(spec, own)
+	}
 	if ended != nil && ended.Reason == "OOMKilled" {
 		return failed(jobproxy.CodeMemoryLimitExceeded, fmt.Sprintf("Memory limit exceeded: the kernel ended the job at its limit of %d bytes", spec.GetMemoryLimit()))
 	}
@@ -173,6 +201,18 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 		return aborted(jobproxy.OtherReason, "the pod was deleted")
 	}
 	return byCommand(ended, own)
+}
+
+// memoryExceeded is the end of a job that its first process has ended above memory_limit.
+func memoryExceeded(spec *nodev1.JobSpec, own *figures) verdict {
+	v := failed(jobproxy.CodeUserJobFailed, "User job failed")
+	inner := failure(jobproxy.CodeMemoryLimitExceeded, "Memory limit exceeded")
+	inner.Attributes = []*nodev1.Attribute{
+		{Name: "limit", Value: strconv.FormatInt(spec.GetMemoryLimit(), 10)}, {Name: "processes", Value: string(own.Processes)},
+		{Name: "usage", Value: strconv.FormatInt(own.MemoryExceeded, 10)},
+	}
+	v.err.InnerErrors = []*nodev1.Error{inner}
+	return v
 }
 
 // byCluster judges a pod that the kubelet or a part of the cluster has ended.

@@ -120,7 +120,7 @@ func TestThePodOfAJob(t *testing.T) {
 	s.Extra = []byte(`{"kubernetes": {"service_account": "trainer", "image_pull_secrets": ["pull"], "labels": {"team": "a"}, "volumes": [{"name": "data", "mount_path": "/data", "persistentVolumeClaim": {"claimName": "data"}}]}}`)
 	i := identity(1<<40 + 5)
 	i.Resources.Gpu = 2
-	pod, err := o.podOf(&nodeproto.Start{Identity: i, Spec: s}, "n1", "nvidia.com/gpu")
+	pod, err := o.podOf(&nodeproto.Start{Identity: i, Spec: s}, nil, "n1", "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestThePodOfAJob(t *testing.T) {
 	if q := c.Resources.Limits["nvidia.com/gpu"]; q.Value() != 2 {
 		t.Errorf("%v", c.Resources)
 	}
-	if want := []string{"/weir/weir-init", "--pod", "--result", "/dev/termination-log", "--interruption-signal", "SIGINT", "--", "/bin/sh", "-c", "echo $$(hostname) $$$$"}; strings.Join(c.Command, " ") != strings.Join(want, " ") {
+	if want := []string{"/weir/weir-pod", "--pod", "--result", "/dev/termination-log", "--interruption-signal", "SIGINT", "--memory-limit", "2147483648", "--", "/bin/sh", "-c", "echo $$(hostname) $$$$"}; strings.Join(c.Command, " ") != strings.Join(want, " ") {
 		t.Errorf("%q", c.Command)
 	}
 	values := map[string]string{}

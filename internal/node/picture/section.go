@@ -37,7 +37,7 @@ type volume struct {
 }
 
 // reservedVolumes are the names of the pod's own volumes.
-var reservedVolumes = []string{volumeInit, volumeSandbox, volumeTemporary}
+var reservedVolumes = []string{volumeInit, volumeSandbox, volumeTemporary, volumeFiles}
 
 // readSection reads the section of a task. Unknown options are refused, and so are options that would have no effect.
 func readSection(extra []byte) (s section, err error) {

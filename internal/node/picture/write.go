@@ -15,14 +15,17 @@ type WriteKind uint8
 
 // Kinds of writes, and of the reads that writes depend on.
 const (
-	Create  WriteKind = iota // the pod; if it exists, it is read
-	Find                     // reads the pod
-	Delete                   // the pod with this UID, with a grace period
-	Release                  // takes the finalizer off the pod with this UID
-	ReadLog                  // the last Limit bytes of the output of the job
+	Create      WriteKind = iota // the pod; if it exists, it is read
+	Find                         // reads the pod
+	Delete                       // the pod with this UID, with a grace period
+	Release                      // takes the finalizer off the pod with this UID
+	ReadLog                      // the last Limit bytes of the output of the job
+	CreateFiles                  // a ConfigMap with files; that it exists is as good
+	DeleteFiles                  // a ConfigMap with files
+	Resize                       // changes the CPU that the pod with this UID requests
 )
 
-var writeNames = [...]string{"create", "find", "delete", "release", "read_log"}
+var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize"}
 
 // String returns the name of the kind.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -36,6 +39,11 @@ type Write struct {
 	Pod             *corev1.Pod
 	Grace           int64 // seconds
 	Limit           int64 // bytes
+	CPU             int64 // hundredths of a core
+	// Files is what CreateFiles stores. Its contents are those of Job, which is on a virtual node.
+	Files       *FilesMap
+	Node        string
+	Incarnation uint64
 }
 
 // OutcomeKind is how a write ended.
@@ -64,6 +72,10 @@ func backoff(attempts int) time.Duration {
 
 // Written processes the outcome of a write.
 func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
+	if w.Kind == CreateFiles || w.Kind == DeleteFiles {
+		p.filesWritten(now, w, outcome)
+		return
+	}
 	if w.Job == 0 {
 		p.orphanWritten(now, w.UID, w.Kind, outcome)
 		return
@@ -73,6 +85,9 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 		return
 	}
 	j.writing = false
+	if w.Kind == Resize {
+		p.resized(j, outcome)
+	}
 	if outcome.Kind == Temporary {
 		j.attempts++
 		j.retryAt = now.Add(backoff(j.attempts))

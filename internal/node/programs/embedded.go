@@ -10,5 +10,8 @@ var supervisor []byte
 //go:embed built/weir-init
 var initProgram []byte
 
+//go:embed built/weir-pod
+var podProgram []byte
+
 // embedded returns the programs.
-func embedded() (supervisorProgram, init []byte) { return supervisor, initProgram }
+func embedded() (supervisorProgram, init, pod []byte) { return supervisor, initProgram, podProgram }

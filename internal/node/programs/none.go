@@ -3,4 +3,4 @@
 package programs
 
 // embedded returns nothing: this weir was built without the programs.
-func embedded() (supervisor, init []byte) { return nil, nil }
+func embedded() (supervisor, init, pod []byte) { return nil, nil, nil }

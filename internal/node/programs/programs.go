@@ -14,12 +14,12 @@ import (
 type Paths struct{ Supervisor, Init string }
 
 // ErrNone means that this weir was built without the programs.
-var ErrNone = errors.New("this program was built without weir-supervisor and weir-init: make builds it with them")
+var ErrNone = errors.New("this program was built without weir-supervisor, weir-init and weir-pod: make builds it with them")
 
 // Install writes the programs into a directory, under names that depend on their contents: programs that run there from
 // an earlier version are not touched. The error is ErrNone if there are none.
 func Install(directory string) (p Paths, err error) {
-	supervisor, init := embedded()
+	supervisor, init, _ := embedded()
 	if len(supervisor) == 0 || len(init) == 0 {
 		return p, ErrNone
 	}
@@ -35,13 +35,13 @@ func Install(directory string) (p Paths, err error) {
 	return p, nil
 }
 
-// CopyInit writes weir-init to a file. The error is ErrNone if this weir has none.
-func CopyInit(path string) error {
-	_, init := embedded()
-	if len(init) == 0 {
+// CopyPod writes weir-pod to a file. The error is ErrNone if this weir has none.
+func CopyPod(path string) error {
+	_, _, pod := embedded()
+	if len(pod) == 0 {
 		return ErrNone
 	}
-	return os.WriteFile(path, init, 0o755)
+	return os.WriteFile(path, pod, 0o755)
 }
 
 func install(directory, name string, program []byte) (path string, err error) {
