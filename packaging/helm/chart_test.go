@@ -138,6 +138,7 @@ var permissions = map[string][]string{
 	"cluster": {
 		"/nodes: get list watch",
 		"/pods: get list watch",
+		"authentication.k8s.io/tokenreviews: create",
 		"weir.dev/weirpools: get list watch patch",
 		"weir.dev/weirpools/status: patch",
 		"weir.dev/weirtrees: get list watch patch",

@@ -40,7 +40,7 @@ var opened = map[string]bool{
 	"scheduler/kubernetes/enabled": true, "scheduler/kubernetes/kubeconfig": true, "scheduler/kubernetes/context": true,
 	"scheduler/kubernetes/namespace": true, "scheduler/kubernetes/service_account": true, "scheduler/kubernetes/default_image": true,
 	"scheduler/kubernetes/init_image": true, "scheduler/kubernetes/tag_labels": true, "scheduler/kubernetes/gpu_resources": true,
-	"scheduler/kubernetes/tolerated_taints": true, "scheduler/kubernetes/reserve": true, "scheduler/kubernetes/max_writes_per_second": true, // see kubernetes_test.go
+	"scheduler/kubernetes/tolerated_taints": true, "scheduler/kubernetes/reserve": true, "scheduler/kubernetes/review_tokens": true, "scheduler/kubernetes/administrators": true, "scheduler/kubernetes/max_writes_per_second": true, // see kubernetes_test.go
 	"node/shells": true,                                                                                                                       // see test/cluster
 	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true, "up/kubernetes": true, "up/kwok": true, // see up_kubernetes_test.go
 }

@@ -12,6 +12,8 @@ type Kubernetes struct {
 	Namespace, ServiceAccount          opt[string]
 	DefaultImage, InitImage            opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
+	ReviewTokens                       opt[bool]
+	Administrators                     opt[[]string]
 	Reserve                            opt[resource.Partial]
 	MaxWrites                          opt[int]
 }
@@ -42,6 +44,10 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[[]string] { return &c.Tolerated }, texts),
 	fixed("reserve", "What each node keeps for things other than jobs, beyond what its pods request.",
 		func(c *Kubernetes) *opt[resource.Partial] { return &c.Reserve }, resources),
+	fixed("review_tokens", "Accept tokens of Kubernetes: its API server says whose they are, and access lists may have its users and groups.",
+		func(c *Kubernetes) *opt[bool] { return &c.ReviewTokens }, document.Bools.Default(true)),
+	fixed("administrators", "Users and groups of Kubernetes who may do everything here. Unset: system:masters.",
+		func(c *Kubernetes) *opt[[]string] { return &c.Administrators }, texts),
 	fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
 		func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 })

@@ -51,6 +51,7 @@ type queued struct {
 type writer struct {
 	client kubernetes.Interface
 	left   func() time.Duration // of the lease
+	tally  *tally
 
 	mutex  sync.Mutex
 	rate   *rate
@@ -137,7 +138,9 @@ func (w *writer) carryOut(ctx context.Context, write *picture.Write) *picture.Ou
 	}
 	w.mutex.Lock()
 	w.rate.answered(time.Now(), time.Since(began), trouble, retryAfter)
+	perSecond := w.rate.perSecond
 	w.mutex.Unlock()
+	w.tally.wrote(write.Kind, outcome, err, perSecond)
 	return outcome
 }
 
