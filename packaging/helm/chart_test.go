@@ -139,6 +139,7 @@ var permissions = map[string][]string{
 		"/nodes: get list watch",
 		"/nodes/stats: get",
 		"/pods: get list watch",
+		"authentication.k8s.io/tokenreviews: create",
 		"weir.dev/weirpools: get list watch patch",
 		"weir.dev/weirpools/status: patch",
 		"weir.dev/weirtrees: get list watch patch",

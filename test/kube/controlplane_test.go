@@ -126,6 +126,9 @@ func startControlPlane(programs, directory string) (c *controlPlane, err error) 
 	if err := os.WriteFile(filepath.Join(directory, "tokens.csv"), []byte(tokens), 0o600); err != nil {
 		return nil, err
 	}
+	if err := os.WriteFile(filepath.Join(directory, "audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
 	c.etcd, err = startProcess(filepath.Join(directory, "etcd.log"), filepath.Join(programs, "etcd"),
 		"--data-dir", filepath.Join(directory, "etcd"), "--unsafe-no-fsync", "--listen-client-urls", "http://"+c.etcdAddress,
 		"--advertise-client-urls", "http://"+c.etcdAddress, "--listen-peer-urls", "http://"+peer,
@@ -174,7 +177,7 @@ func (c *controlPlane) startServer() (err error) {
 		"--etcd-servers=http://"+c.etcdAddress, "--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+file("certs"),
 		"--service-account-key-file="+file("sa.pub"), "--service-account-signing-key-file="+file("sa.key"),
 		"--service-account-issuer=https://weir.test", "--token-auth-file="+file("tokens.csv"), "--authorization-mode=RBAC",
-		"--service-cluster-ip-range=10.0.0.0/24")
+		"--service-cluster-ip-range=10.0.0.0/24", "--audit-policy-file="+file("audit.yaml"), "--audit-log-path="+file("audit.log"))
 	return err
 }
 

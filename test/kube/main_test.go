@@ -77,7 +77,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer machine.logs.Close()
-	return m.Run()
+	code := m.Run()
+	if err := plane.checkPermissions(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "FAIL: permissions:", err)
+		return 1
+	}
+	return code
 }
 
 // runScheduler is a scheduler that drives the control plane of the tests.

@@ -24,11 +24,11 @@ func (s *Scheduler) handler(c *config.Scheduler, registries *image.Registries) h
 	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
 		scheme = "https"
 	}
-	measured := metrics.New(s.Server, metrics.Options{Version: s.version, Notifier: s.notifier})
+	measured := metrics.New(s.Server, metrics.Options{Version: s.version, Notifier: s.notifier, Kube: s.kubeCounts()})
 	limits := limitsOf(&c.Overload)
 	answers := api.New(s.Server, api.Options{
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
-		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries,
+		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries, Review: s.review(),
 	})
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {

@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/api"
+	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/steward"
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -23,7 +26,8 @@ var (
 		"kubernetes.io/hostname", "kubernetes.io/arch", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 		"node.kubernetes.io/instance-type", "nvidia.com/gpu.product",
 	}
-	usualGPUs = []string{"nvidia.com/gpu", "amd.com/gpu"}
+	usualGPUs           = []string{"nvidia.com/gpu", "amd.com/gpu"}
+	usualAdministrators = []string{"system:masters"}
 )
 
 // localCaller calls the scheduler of this process.
@@ -77,6 +81,9 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	if k.ReviewTokens.Value() {
+		s.reviewer = kube.NewReviewer(client, k.Administrators.Or(usualAdministrators))
+	}
 	s.steward = steward.New(steward.Options{Client: objects, Server: s.Server, Labels: k.TagLabels.Or(usualTagLabels), Log: s.log})
 	return kube.New(kube.Options{
 		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings,
@@ -84,6 +91,28 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 		Alert:   func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
 		Figures: figures, FiguresAlert: func(message string) { s.Server.SetAlert(server.AlertFigures, message) },
 	})
+}
+
+// review returns how tokens of Kubernetes are reviewed, nil if they are not accepted.
+func (s *Scheduler) review() func(ctx context.Context, token string) (auth.Visitor, error) {
+	if s.reviewer == nil {
+		return nil
+	}
+	return func(ctx context.Context, token string) (auth.Visitor, error) {
+		user, err := s.reviewer.Review(ctx, token)
+		if errors.Is(err, kube.ErrToken) {
+			err = fmt.Errorf("%w: %w", api.ErrForeignToken, err)
+		}
+		return auth.Visitor{User: user.User, Groups: user.Groups, Powerful: user.Administrator}, err
+	}
+}
+
+// kubeCounts are the counts of the driver, nil without Kubernetes.
+func (s *Scheduler) kubeCounts() func() kube.Counts {
+	if s.kube == nil {
+		return nil
+	}
+	return s.kube.Counts
 }
 
 // pictureOf derives the settings of a picture from the configuration.

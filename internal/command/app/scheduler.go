@@ -55,6 +55,7 @@ type Scheduler struct {
 	notifier *notify.Notifier
 	kube     *kube.Driver     // nil without Kubernetes
 	steward  *steward.Steward // nil without Kubernetes
+	reviewer *kube.Reviewer   // nil if tokens of Kubernetes are not accepted
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }

@@ -60,7 +60,7 @@ func TestTokensOfContexts(t *testing.T) {
 	}
 	find := func(r remote) server {
 		t.Helper()
-		found, err := r.find()
+		found, err := r.find(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ type server struct {
 // find selects the server. A context's token is never sent to a server that was selected in another
 // way. Without a token, a scheduler on this machine is called over its socket, where it knows who calls.
 // An address with a scheme is used as it is.
-func (r *remote) find() (server, error) {
+func (r *remote) find(ctx context.Context) (server, error) {
 	var s server
 	chosen, err := r.chosenContext()
 	if err != nil {
@@ -86,6 +86,10 @@ func (r *remote) find() (server, error) {
 		s.address, s.addressFrom = r.address, "was given by --addr"
 	case r.context == "" && variable != "":
 		s.address, s.addressFrom = variable, "comes from "+addressVariable
+	case r.context == "" && callsAsPlugin():
+		if s, err = throughKubernetes(ctx); err != nil {
+			return s, err
+		}
 	case chosen != nil && chosen.Address != "":
 		s.address, s.addressFrom = chosen.Address, fmt.Sprintf("comes from the context %q", chosen.Name)
 		s.token, s.tokenFrom, s.authority = chosen.Token, fmt.Sprintf("the context %q", chosen.Name), chosen.Authority
@@ -172,7 +176,7 @@ func (r *remote) do(body func(s *session, args []string) error) func(*cobra.Comm
 }
 
 func (r *remote) open(cmd *cobra.Command) (*session, server, error) {
-	found, err := r.find()
+	found, err := r.find(cmd.Context())
 	if err != nil {
 		return nil, found, err
 	}

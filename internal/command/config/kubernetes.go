@@ -13,6 +13,8 @@ type Kubernetes struct {
 	DefaultImage, InitImage            opt[string]
 	PodsURL, PodsCA                    opt[string]
 	TagLabels, GPUResources, Tolerated opt[[]string]
+	ReviewTokens                       opt[bool]
+	Administrators                     opt[[]string]
 	Reserve                            opt[resource.Partial]
 	Shells, KubeletInsecure            opt[bool]
 	MaxWrites                          opt[int]
@@ -52,6 +54,10 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
 	fixed("kubelet_insecure_tls", "Do not check the certificates of kubelets, which are asked for the use of memory and CPU. Many clusters give kubelets certificates that nobody has signed.",
 		func(c *Kubernetes) *opt[bool] { return &c.KubeletInsecure }, document.Bools.Default(false)),
+	fixed("review_tokens", "Accept tokens of Kubernetes: its API server says whose they are, and access lists may have its users and groups.",
+		func(c *Kubernetes) *opt[bool] { return &c.ReviewTokens }, document.Bools.Default(true)),
+	fixed("administrators", "Users and groups of Kubernetes who may do everything here. Unset: system:masters.",
+		func(c *Kubernetes) *opt[[]string] { return &c.Administrators }, texts),
 	fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
 		func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 })

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,6 +45,9 @@ type Options struct {
 	TrustLoopback bool
 	// Key lets its holder act as root; nil means that there is none.
 	Key *Key
+	// Review returns the user of a token that is none of Weir's own; nil means that there are no such users. The error is
+	// ErrForeignToken if nobody has the token.
+	Review func(ctx context.Context, token string) (auth.Visitor, error)
 	// Images are the registries that tags of images are resolved with; nil means all, over TLS and without credentials.
 	Images *image.Registries
 	// Notifier delivers notifications; nil means that there are no targets.
@@ -377,11 +382,40 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 	if a.options.Key.opens(shown.Authorization) {
 		shown.Local, shown.Authorization = true, ""
 	}
+	if a.options.Review != nil {
+		if subjects, err = a.review(r.Context(), subjects.Welcoming(), &shown); err != nil {
+			return auth.Identity{}, nil, err
+		}
+	}
 	who, err := subjects.Authenticate(tokens, shown, now)
 	if err == nil && who.Open {
 		err = a.checkOrigin(r)
 	}
 	return who, subjects, err
+}
+
+// ErrForeignToken is the error for a token that nobody has.
+var ErrForeignToken = errors.New("nobody has the token")
+
+// review admits the user of a token that is none of Weir's own.
+func (a *API) review(ctx context.Context, subjects *auth.Directory, shown *auth.Credentials) (*auth.Directory, error) {
+	token, foreign := auth.ForeignToken(shown.Authorization)
+	if !foreign {
+		return subjects, nil
+	}
+	visitor, err := a.options.Review(ctx, token)
+	if errors.Is(err, ErrForeignToken) {
+		return nil, &auth.Unauthenticated{Cause: err}
+	}
+	if err != nil {
+		return nil, wire.Unavailable(err.Error())
+	}
+	admitted, err := subjects.Admit(visitor)
+	if err != nil {
+		return nil, &auth.Unauthenticated{Cause: err}
+	}
+	shown.Visitor = visitor.User
+	return admitted, nil
 }
 
 // Identify returns the user who makes a request, by the rules of commands, and the user's groups, the user

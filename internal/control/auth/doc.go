@@ -2,6 +2,7 @@
 //
 //   - [Directory]: users and groups, with nested membership that has no cycles;
 //   - [Token] and [Tokens]: secrets of people and programs, stored only as hashes;
+//   - [Visitor]: a user whom another authority has authenticated, as Kubernetes does;
 //   - [Directory.Authenticate]: turns the credentials of a request into an [Identity];
 //   - [ACL]: access control lists as YTsaurus has them, read from and written to
 //     documents;

@@ -18,6 +18,8 @@ type Credentials struct {
 	// Impersonate is the user that the request asks to act as; empty if it acts
 	// as itself.
 	Impersonate string
+	// Visitor is the user whom another authority vouches for, admitted to the directory; empty if there is none.
+	Visitor string
 	// Local reports whether the request came over the scheduler's own socket from root or
 	// from the user that the scheduler runs as.
 	Local bool
@@ -99,7 +101,7 @@ func ParseAuthorization(header string) (Token, error) {
 
 // Authenticate returns the identity of a request's author.
 //
-// A token authenticates its user. Without a token, a request over the scheduler's
+// A token authenticates its user; so does a visitor's authority. Without a token, a request over the scheduler's
 // socket from its own user or from root is root, and any other is the guest. Until
 // the first token is created, requests of this machine may read as the guest, or
 // are root, whatever they present, if the operator trusts the machine; requests
@@ -124,6 +126,8 @@ func (d *Directory) real(tokens *Tokens, c Credentials, now time.Time) (Identity
 	switch {
 	case c.Local && c.Authorization == "":
 		return Identity{User: Root, Real: Root, Local: true}, nil
+	case c.Visitor != "":
+		return Identity{User: c.Visitor, Real: c.Visitor}, nil
 	case tokens.IsEmpty() && !c.Local && !c.Loopback:
 		return Identity{}, ErrNotOpen
 	case tokens.IsEmpty() && c.Trusted && c.Loopback:

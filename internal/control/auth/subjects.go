@@ -63,6 +63,13 @@ type Directory struct {
 	groups  map[string][]string // direct members, sorted
 	parents map[string][]string // groups that a subject is directly in, sorted
 
+	// visitor is the user of one request whom another authority has authenticated, and visitorIn the groups that it is in
+	// beside those of the directory; see Admit.
+	visitor   string
+	visitorIn []string
+	// welcoming accepts unknown names in access lists; see Welcoming.
+	welcoming bool
+
 	// fresh are the lists of groups and of parents that no older directory
 	// shares, while changes are applied; nil afterwards.
 	freshGroups, freshParents map[string]bool
@@ -312,7 +319,7 @@ func (d *Directory) checkMembership(member, group string) error {
 // IsUser reports whether the user exists.
 func (d *Directory) IsUser(name string) bool {
 	_, ok := d.users[name]
-	return ok
+	return ok || d.visitor != "" && name == d.visitor
 }
 
 // IsGroup reports whether the group exists.
@@ -341,7 +348,11 @@ func (d *Directory) MemberOf(subject string) []string { return slices.Clone(d.pa
 func (d *Directory) Closure(subject string) []string {
 	reached := []string{subject}
 	for i := 0; i < len(reached); i++ {
-		for _, group := range d.parents[reached[i]] {
+		groups := d.parents[reached[i]]
+		if i == 0 && d.visitor != "" && subject == d.visitor {
+			groups = append(slices.Clone(groups), d.visitorIn...)
+		}
+		for _, group := range groups {
 			if !slices.Contains(reached, group) {
 				reached = append(reached, group)
 			}
@@ -360,7 +371,7 @@ func (d *Directory) IsSuperuser(name string) bool {
 func (d *Directory) CheckACL(r *document.Reader, list ACL) {
 	for i, e := range list {
 		for _, subject := range e.Subjects {
-			if !d.exists(subject) {
+			if !d.exists(subject) && !(d.welcoming && isName(subject)) {
 				r.Enter(sentence("%d/subjects", i))
 				message := sentence("no such user or group: %q", document.Shorten(subject))
 				if nearest, ok := document.Nearest(subject, append(d.UserNames(), d.GroupNames()...)); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/sim/forecast"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -31,6 +32,7 @@ type cluster struct {
 	revision string
 	trees    []poolTree // of the current scrape
 	notifier *notify.Notifier
+	kube     func() kube.Counts // nil without Kubernetes
 
 	size     float64
 	sizedAt  time.Time
@@ -158,6 +160,7 @@ func (c *cluster) collectProcess(to sink) {
 			}
 		}
 	}
+	c.collectKube(to)
 	if c.notifier == nil {
 		return
 	}
@@ -166,6 +169,23 @@ func (c *cluster) collectProcess(to sink) {
 		to.value(notifications, float64(state.Failed), state.Target, "failed")
 		to.value(notifications, float64(state.Dropped), state.Target, "dropped")
 		to.value(notificationsWaiting, float64(state.Waiting), state.Target)
+	}
+}
+
+func (c *cluster) collectKube(to sink) {
+	if c.kube == nil {
+		return
+	}
+	f := c.kube()
+	for _, w := range f.Writes {
+		to.value(kubeWrites, float64(w.Count), w.Verb, w.Code)
+	}
+	for _, b := range f.Binds {
+		to.value(kubeBinds, float64(b.Count), b.Result)
+	}
+	to.value(kubeWriteRate, f.Rate)
+	for _, w := range f.Watches {
+		to.value(kubeWatchAge, w.Age.Seconds(), w.Resource)
 	}
 }
 

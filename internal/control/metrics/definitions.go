@@ -113,6 +113,11 @@ const (
 	apiDuration
 	apiInFlight
 
+	kubeWrites
+	kubeBinds
+	kubeWriteRate
+	kubeWatchAge
+
 	metricCount
 )
 
@@ -207,6 +212,11 @@ var Definitions = [metricCount]Definition{
 	apiRequests: {"weir_api_requests_total", "Requests to the API, by command and status class (2xx, 3xx, 4xx, 5xx); unknown commands count as other", "counter", []string{"command", "code"}},
 	apiDuration: {"weir_api_request_duration_seconds", "Duration of requests to the API", "histogram", []string{"command"}},
 	apiInFlight: {"weir_api_in_flight_requests", "Requests to the API in progress", "gauge", nil},
+
+	kubeWrites:    {"weir_kube_writes_total", "Calls of the Kubernetes API server by verb and code of the answer; none is no answer", "counter", []string{"verb", "code"}},
+	kubeBinds:     {"weir_kube_binds_total", "Attempts to put a pod on a node by result: done, refused, missing or retried", "counter", []string{"result"}},
+	kubeWriteRate: {"weir_kube_write_rate", "How many calls per second the Kubernetes API server gets at most now; it falls when answers are slow or refused", "gauge", nil},
+	kubeWatchAge:  {"weir_kube_watch_age_seconds", "How long ago a watch of the Kubernetes API server showed something last", "gauge", []string{"resource"}},
 }
 
 // family returns an empty family of a metric, for metrics that no registry collects.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/node/kube"
 )
 
 // DefaultMaxPools is the default number of pools that are shown one by one.
@@ -34,6 +35,8 @@ type Options struct {
 	MaxPools int
 	// Notifier delivers notifications; nil means that there are no targets.
 	Notifier *notify.Notifier
+	// Kube returns the figures of the driver of a Kubernetes cluster; nil means that there is none.
+	Kube func() kube.Counts
 }
 
 // Metrics are the metrics of one scheduler. Its methods may be called from any
@@ -56,7 +59,7 @@ func New(s *server.Server, o Options) *Metrics {
 		server: s, maxPools: cmp.Or(o.MaxPools, DefaultMaxPools), registry: prometheus.NewRegistry(),
 		cluster: newCluster(s, o.Version), requests: newRequestMetrics(), promises: map[string]*promises{},
 	}
-	m.cluster.notifier = o.Notifier
+	m.cluster.notifier, m.cluster.kube = o.Notifier, o.Kube
 	m.registry.MustRegister(m.cluster, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.requests.register(m.registry)
 	return m

@@ -26,6 +26,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 	"github.com/weirhq/weir/test/fakenode"
@@ -184,9 +185,17 @@ func page0(t testing.TB, handler http.Handler) string {
 	return answer.Body.String()
 }
 
+// someCounts are those of a driver that has done everything.
+func someCounts() kube.Counts {
+	return kube.Counts{
+		Writes: []kube.WriteCount{{Verb: "create", Code: "200", Count: 7}}, Binds: []kube.BindCount{{Result: "done", Count: 7}}, Rate: 200,
+		Watches: []kube.WatchAge{{Resource: "pods", Age: time.Second}},
+	}
+}
+
 func TestThePageIsAsPrometheusLikesIt(t *testing.T) {
 	notifier := notify.New([]*notify.Target{{Name: "chat"}}, nil, nil, nil, nil)
-	m := New(busy(t), Options{Version: "1.2.3", Notifier: notifier})
+	m := New(busy(t), Options{Version: "1.2.3", Notifier: notifier, Kube: someCounts})
 	m.cluster.patience = time.Minute // show the size of the store however busy the machine is
 	m.Instrument(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	text := page0(t, m.Handler())

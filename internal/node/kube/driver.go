@@ -63,12 +63,13 @@ type Driver struct {
 	Options
 	pods, nodes cache.SharedIndexInformer
 	lives       lives
+	tally       *tally
 }
 
 // New returns a driver. It does nothing until Run is called.
 func New(o Options) (*Driver, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTransform(trim))
-	d := &Driver{Options: o, pods: factory.Core().V1().Pods().Informer(), nodes: factory.Core().V1().Nodes().Informer()}
+	d := &Driver{Options: o, tally: newTally(), pods: factory.Core().V1().Pods().Informer(), nodes: factory.Core().V1().Nodes().Informer()}
 	for name, informer := range map[string]cache.SharedIndexInformer{"pods": d.pods, "nodes": d.nodes} {
 		err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 			d.Log.Debug("a watch of the API server ended", "resource", name, "error", err)
@@ -174,6 +175,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	})
 	defer t.workers.Wait()
 	defer cancel()
+	t.writer.tally = d.tally
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
 	t.workers.Go(func() { t.findFiles(ctx) })
@@ -328,6 +330,8 @@ func (t *term) probe(ctx context.Context) {
 	defer ticker.Stop()
 	var away time.Time
 	for {
+		t.tally.watched("pods", t.pods.LastSyncResourceVersion(), time.Now())
+		t.tally.watched("nodes", t.nodes.LastSyncResourceVersion(), time.Now())
 		asked, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := t.Probe(asked)
 		cancel()

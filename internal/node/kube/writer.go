@@ -52,6 +52,7 @@ type writer struct {
 	client kubernetes.Interface
 	fetch  fetcher
 	left   func() time.Duration // of the lease
+	tally  *tally
 
 	mutex  sync.Mutex
 	rate   *rate
@@ -138,7 +139,9 @@ func (w *writer) carryOut(ctx context.Context, write *picture.Write) *picture.Ou
 	}
 	w.mutex.Lock()
 	w.rate.answered(time.Now(), time.Since(began), trouble, retryAfter)
+	perSecond := w.rate.perSecond
 	w.mutex.Unlock()
+	w.tally.wrote(write.Kind, outcome, err, perSecond)
 	return outcome
 }
 
