@@ -45,10 +45,18 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	reach, err := kube.Configure(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
+	if err != nil {
+		return nil, err
+	}
+	guests, err := kube.ConnectGuests(reach, client.Discovery(), podOperations{s})
+	if err != nil {
+		return nil, err
+	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", address, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	return kube.New(kube.Options{
-		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
+		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version), Guests: guests,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
 		Alert: func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
 	})

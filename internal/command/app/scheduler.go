@@ -53,6 +53,8 @@ type Scheduler struct {
 	reload   *reloader
 	notifier *notify.Notifier
 	kube     *kube.Driver // nil without Kubernetes
+	// mayUse returns why a member of a group must not use a pool.
+	mayUse func(ctx context.Context, name, group, tree, pool string) error
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }

@@ -10,10 +10,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Connect returns a client of the cluster: that of the pod that this process runs in, or the one of a kubeconfig file. With
-// neither a file nor a context, the pod's account comes first, then the files that kubectl would use. address is where the
-// API server is.
+// Connect returns a client of the cluster that [Configure] chooses. address is where the API server is.
 func Connect(kubeconfig, context, agent string) (client kubernetes.Interface, address string, err error) {
+	config, err := Configure(kubeconfig, context, agent)
+	if err != nil {
+		return nil, "", err
+	}
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("no Kubernetes cluster: %w", err)
+	}
+	return set, config.Host, nil
+}
+
+// Configure returns how to reach a cluster: that of the pod that this process runs in, or the one of a kubeconfig file. With
+// neither a file nor a context, the pod's account comes first, then the files that kubectl would use.
+func Configure(kubeconfig, context, agent string) (*rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if kubeconfig != "" || context != "" || errors.Is(err, rest.ErrNotInCluster) {
 		rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -21,15 +33,11 @@ func Connect(kubeconfig, context, agent string) (client kubernetes.Interface, ad
 		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("no Kubernetes cluster: %w", err)
+		return nil, fmt.Errorf("no Kubernetes cluster: %w", err)
 	}
 	config.UserAgent = agent
 	config.QPS = -1 // the writer has its own rate; the usual limit of 5 per second makes schedulers slow
-	set, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, "", fmt.Errorf("no Kubernetes cluster: %w", err)
-	}
-	return set, config.Host, nil
+	return config, nil
 }
 
 // Probe returns a function that asks the API server whether it is there.

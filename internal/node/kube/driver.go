@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/node/workload"
 )
 
 // Caller calls the scheduler, as an agent does.
@@ -33,6 +35,8 @@ type Options struct {
 	Probe func(ctx context.Context) error
 	// Picture are the settings of pictures; the driver fills in the epoch and the random numbers.
 	Picture picture.Options
+	// Guests makes the driver schedule pods of others; nil: it does not.
+	Guests *Guests
 	// MaxWrites is the greatest number of writes per second.
 	MaxWrites float64
 	// Alert shows what administrators should know; an empty message withdraws it.
@@ -53,6 +57,7 @@ const (
 type Driver struct {
 	Options
 	pods, nodes cache.SharedIndexInformer
+	around      *surroundings // nil without Guests
 }
 
 // New returns a driver. It does nothing until Run is called.
@@ -67,6 +72,9 @@ func New(o Options) (*Driver, error) {
 			return nil, err
 		}
 	}
+	if o.Guests != nil {
+		d.around = newSurroundings(factory)
+	}
 	return d, nil
 }
 
@@ -75,11 +83,14 @@ func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		o.ManagedFields = nil
-		o.Spec.Volumes, o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = nil, nil, nil, nil
+		if !workload.IsOurs(o) {
+			o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = nil, nil, nil
+		}
+		o.Spec.Volumes = slices.DeleteFunc(o.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
 		for _, list := range [][]corev1.Container{o.Spec.Containers, o.Spec.InitContainers} {
 			for i := range list {
 				c := &list[i]
-				list[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy}
+				list[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy, Ports: c.Ports}
 			}
 		}
 	case *corev1.Node:
@@ -97,6 +108,11 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer cancel()
 	workers.Go(func() { d.pods.RunWithContext(ctx) })
 	workers.Go(func() { d.nodes.RunWithContext(ctx) })
+	if d.around != nil {
+		for _, informer := range d.around.all() {
+			workers.Go(func() { informer.RunWithContext(ctx) })
+		}
+	}
 	for ctx.Err() == nil {
 		if epoch, _ := d.Term(); epoch != 0 {
 			if err := d.lead(ctx, epoch); err != nil {
@@ -120,6 +136,7 @@ type term struct {
 	writer  *writer
 	workers sync.WaitGroup
 	calls   map[string]context.CancelFunc // the call in progress of each node
+	owners  *owners
 
 	mutex  sync.Mutex
 	events []func(now time.Time)
@@ -163,11 +180,22 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	defer cancel()
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
-	synced, stop, err := t.watch()
+	if d.Guests != nil {
+		t.owners = newOwners(t)
+		t.workers.Go(func() { t.owners.run(ctx) })
+		t.workers.Go(func() { t.watchGroups(ctx) })
+	}
+	known, leave, err := t.watchAround()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	listed, stop, err := t.watch()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	synced := func() bool { return known() && listed() }
 	t.Log.Info("driving Kubernetes", "epoch", epoch)
 	t.loop(ctx, synced)
 	return nil
@@ -277,6 +305,26 @@ func (t *term) carryOut(effects picture.Effects) {
 	}
 	for i := range effects.Calls {
 		t.call(&effects.Calls[i])
+	}
+	if t.Guests == nil {
+		return
+	}
+	if effects.Ask != nil {
+		t.inquire(effects.Ask)
+	}
+	if len(effects.Why) > 0 {
+		t.askWhy(effects.Why)
+	}
+	if owners := effects.Owners; len(owners) > 0 {
+		t.workers.Go(func() {
+			for _, a := range owners {
+				select {
+				case t.owners.asks <- a:
+				case <-t.ctx.Done():
+					return
+				}
+			}
+		})
 	}
 }
 

@@ -20,9 +20,12 @@ const (
 	Delete                   // the pod with this UID, with a grace period
 	Release                  // takes the finalizer off the pod with this UID
 	ReadLog                  // the last Limit bytes of the output of the job
+	Bind                     // the pod with this UID to Node, with Annotation; if it is bound already, it is read
+	Evict                    // the pod with this UID, unless a disruption budget protects it
+	Explain                  // sets the condition PodScheduled of the pod with this UID
 )
 
-var writeNames = [...]string{"create", "find", "delete", "release", "read_log"}
+var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "bind", "evict", "explain"}
 
 // String returns the name of the kind.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -36,6 +39,10 @@ type Write struct {
 	Pod             *corev1.Pod
 	Grace           int64 // seconds
 	Limit           int64 // bytes
+	Node            string
+	Annotation      string // of the job
+	Reason, Message string
+	Preempted       bool // an eviction is a preemption
 }
 
 // OutcomeKind is how a write ended.
@@ -47,13 +54,14 @@ const (
 	Refused               // it will never succeed
 	Missing               // there is no such pod, or one with another UID
 	Temporary             // it may or may not have been carried out; another attempt may succeed
+	Protected             // a disruption budget forbids the eviction for the time being
 )
 
 // Outcome is what the API server answered.
 type Outcome struct {
 	Kind    OutcomeKind
 	Message string         // the server's words
-	Pod     *corev1.Pod    // of Create and Find
+	Pod     *corev1.Pod    // of Create, Find, and of Bind if the pod was bound before
 	Output  *nodev1.Output // of ReadLog
 }
 
@@ -64,6 +72,10 @@ func backoff(attempts int) time.Duration {
 
 // Written processes the outcome of a write.
 func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
+	if w.Kind == Explain {
+		p.explained(now, w, outcome)
+		return
+	}
 	if w.Job == 0 {
 		p.orphanWritten(now, w.UID, w.Kind, outcome)
 		return
@@ -82,6 +94,10 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 		return
 	}
 	j.attempts, j.retryAt = 0, time.Time{}
+	if j.guest != nil {
+		p.guestWritten(now, j, w, outcome)
+		return
+	}
 	switch w.Kind {
 	case Create, Find:
 		p.created(now, j, outcome)
