@@ -263,7 +263,7 @@ func (p *Picture) lostOperation(op *external) {
 		return
 	}
 	delete(p.guests.ids, op.id)
-	op.id = ""
+	op.id, op.retryAt = "", p.latest.Add(startPause)
 	op.unoffered()
 }
 

@@ -202,7 +202,7 @@ func (p *Picture) guestGone(now time.Time, uid types.UID) {
 
 // placeGuest finds the operation and the task of a pod that waits.
 func (p *Picture) placeGuest(now time.Time, g *guest) {
-	if !p.guests.listed {
+	if !p.guests.listed || g.job != nil {
 		return
 	}
 	place, known, problem := workload.PlaceOf(g.pod, p.around())

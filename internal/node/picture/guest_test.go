@@ -414,7 +414,7 @@ func TestAnOperationThatAUserEndsIsStartedAgain(t *testing.T) {
 	w.see(guestPod("a", nil))
 	w.shop.gone = []string{"id of *shop/Pod/pods"}
 	w.see(guestPod("b", nil))
-	w.pass(time.Second)
+	w.pass(3 * time.Second)
 	if len(w.shop.opened) != 2 || w.shop.waiting() != 2 {
 		t.Errorf("%d operations, %d pods", len(w.shop.opened), w.shop.waiting())
 	}

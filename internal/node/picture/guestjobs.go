@@ -72,14 +72,14 @@ func (p *Picture) adoptGuests(now time.Time, restored map[string][]nodeproto.Res
 // startGuest begins a job of a pod of others. It reports false if the order is for a job of Weir's own.
 func (p *Picture) startGuest(now time.Time, n *node, s *nodeproto.Start) bool {
 	op := p.guests.ids[s.Identity.GetOperationId()]
-	if op == nil {
+	if op == nil && s.Spec.GetCommand() != "" {
 		return false
 	}
 	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, spec: &nodev1.JobSpec{}, node: n, pod: &corev1.Pod{}}
 	p.jobs[j.number] = j
 	var g *guest
-	if t := op.tasks[s.Identity.GetTaskName()]; t != nil {
-		g = t.pods[s.Identity.GetCookie()]
+	if op != nil && op.tasks[s.Identity.GetTaskName()] != nil {
+		g = op.tasks[s.Identity.GetTaskName()].pods[s.Identity.GetCookie()]
 	}
 	j.guest = g
 	if g == nil || g.job != nil || !workload.Waits(g.pod) {
@@ -329,23 +329,14 @@ func (p *Picture) guestAcknowledged(now time.Time, j *job) {
 	if g.task == nil {
 		return
 	}
-	if known := p.guests.pods[g.pod.UID]; known == g && workload.Waits(g.pod) {
-		if j.result != nil || !g.asideUntil.After(now) {
-			g.seen = minTime(g.seen, now)
-		}
+	if p.guests.pods[g.pod.UID] == g && workload.Waits(g.pod) {
+		p.placeGuest(now, g)
 		return
 	}
 	p.dropGuest(g)
 	if p.guests.pods[g.pod.UID] == g {
 		p.otherSeen(now, g.pod) // it may still run on a node that was given up
 	}
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // neighbour records a pod that has something of its node that is not shared out.
