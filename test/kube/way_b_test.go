@@ -233,7 +233,9 @@ func TestPreemptionRespectsDisruptionBudgets(t *testing.T) {
 	if _, err := plane.admin.CoreV1().Pods(shop.name).Get(ctx, "cheap", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the victim is there: %v", err)
 	}
-	s.await("the preemption is counted", func() bool { return s.operation("*budgeted/Pod/pods").Jobs.Aborted+s.operation("*budgeted/Pod/pods~2").Jobs.Aborted >= 1 })
+	s.await("the preemption is counted", func() bool {
+		return s.operation("*budgeted/Pod/pods").Jobs.Aborted+s.operation("*budgeted/Pod/pods~2").Jobs.Aborted >= 1
+	})
 }
 
 // Whatever keeps a pod waiting is told by its condition, with one typed reason; nothing is lost, and a change is acted upon.

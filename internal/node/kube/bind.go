@@ -49,10 +49,13 @@ func (w *writer) bind(ctx context.Context, write *picture.Write) (*picture.Outco
 
 // evict evicts a pod by the API that respects disruption budgets, and says why in the pod's conditions.
 func (w *writer) evict(ctx context.Context, write *picture.Write) (*picture.Outcome, error) {
-	err := w.client.PolicyV1().Evictions(write.Namespace).Evict(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Name: write.Name, Namespace: write.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &write.UID}},
-	})
+	// A budget's refusal is an answer, not a reason for the client to wait and try again.
+	err := w.client.CoreV1().RESTClient().Post().Namespace(write.Namespace).Resource("pods").Name(write.Name).SubResource("eviction").MaxRetries(0).
+		Body(&policyv1.Eviction{
+			TypeMeta:      metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+			ObjectMeta:    metav1.ObjectMeta{Name: write.Name, Namespace: write.Namespace},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &write.UID}},
+		}).Do(ctx).Error()
 	switch {
 	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return &picture.Outcome{Kind: picture.Protected, Message: wordsOf(err)}, nil // no trouble of the server

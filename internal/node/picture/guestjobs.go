@@ -302,7 +302,7 @@ func guestVerdict(j *job) verdict {
 	if v, decided := byCluster(j.pod, nil); decided {
 		return v
 	}
-	if !isOver(j.pod) {
+	if !isOver(j.pod) || j.pod.DeletionTimestamp != nil {
 		return aborted(jobproxy.OtherReason, "the pod was deleted")
 	}
 	return failed(jobproxy.CodeUserJobFailed, "the pod failed: "+cmp.Or(j.pod.Status.Message, lastWords(j.pod)))

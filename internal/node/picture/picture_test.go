@@ -81,7 +81,8 @@ func (w *world) settle() {
 	for range 100 {
 		effects := w.Take(w.now)
 		w.writes = append(w.writes, effects.Writes...)
-		if w.shop != nil && w.shop.answer(w, &effects) {
+		answered := w.shop != nil && w.shop.answer(w, &effects)
+		if answered && len(effects.Calls) == 0 {
 			continue
 		}
 		if len(effects.Calls) == 0 || w.silent {
