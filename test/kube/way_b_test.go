@@ -190,16 +190,18 @@ func TestAGangOfPodsStartsTogether(t *testing.T) {
 	s.await("all of the gang run", func() bool { return len(shop.running()) == 3 })
 }
 
+func has(s *shop, name string) bool { _, runs := s.running()[name]; return runs }
+
 // A pool takes its guarantee back by evictions. A pod that a disruption budget protects runs on, and another one leaves.
 func TestPreemptionRespectsDisruptionBudgets(t *testing.T) {
 	s := newScheduler(t)
 	shop := newShop(t, "budgeted")
-	machine.node(t, "budgeted-1", "2")
+	machine.node(t, "budgeted-1", "3")
 	ctx := context.Background()
 	s.await("there is a tree", func() bool {
 		return s.Set(ctx, "//sys/pool_trees/default/@fair_share_starvation_timeout", "200ms", client.WriteOptions{}) == nil
 	})
-	for pool, options := range map[string]map[string]any{"rich": {"strong_guarantee_resources": map[string]any{"cpu": 1}}, "poor": {}} {
+	for pool, options := range map[string]map[string]any{"rich": {"strong_guarantee_resources": map[string]any{"cpu": 2}}, "poor": {}} {
 		if _, err := s.CreatePool(ctx, "default", "", pool, options); err != nil {
 			t.Fatal(err)
 		}
@@ -218,14 +220,15 @@ func TestPreemptionRespectsDisruptionBudgets(t *testing.T) {
 	poor := func(app string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { in("poor")(p); p.Labels["app"] = app }
 	}
-	shop.pod("cheap", poor("cheap"))
-	s.await("the first pod runs", func() bool { return len(shop.running()) == 1 })
-	shop.pod("dear", poor("dear")) // the newest is the first victim
-	s.await("both pods run", func() bool { return len(shop.running()) == 2 })
-	shop.pod("rich", in("rich"))
-	s.await("the guaranteed pod runs", func() bool { _, runs := shop.running()["rich"]; return runs })
-	if _, runs := shop.running()["dear"]; !runs {
-		t.Error("the protected pod was evicted")
+	for i, name := range []string{"fair", "cheap", "dear"} { // the newest is the first victim; the oldest is within the pool's share
+		shop.pod(name, poor(name))
+		s.await("the next pod runs", func() bool { return len(shop.running()) == i+1 })
+	}
+	shop.pod("rich-0", in("rich"))
+	shop.pod("rich-1", in("rich"))
+	s.await("a guaranteed pod runs", func() bool { return !has(shop, "cheap") && (has(shop, "rich-0") || has(shop, "rich-1")) })
+	if !has(shop, "dear") || !has(shop, "fair") {
+		t.Error("a protected pod was evicted")
 	}
 	if !s.logged("is not preempted") {
 		t.Error("the budget was never asked")
