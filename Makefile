@@ -143,8 +143,8 @@ faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes,
 	$(WITH_WEIR) WEIR_TEST_PROXIES=1 go test $(AGAIN) ./test/cluster
 
 .PHONY: kube
-kube: ## jobs as pods against a real API server and etcd, which are built once (about ten minutes of CPU time), with faults
-	WEIR_CONTROLPLANE=build go test $(AGAIN) ./test/kube
+kube: ## the chart, and jobs as pods against a real API server and etcd, which are built once with Helm (about fifteen minutes of CPU time), with faults
+	WEIR_CONTROLPLANE=build go test $(AGAIN) ./packaging/helm ./test/kube
 
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there

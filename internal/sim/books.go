@@ -11,46 +11,47 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// account sums up what jobs use and how they end. Usage is exact: it is summed
-// up whenever it changes.
-type account struct {
+// flow sums up what jobs use. It is exact: usage is summed up whenever it changes.
+type flow struct {
 	usage   resource.Amounts // of running jobs
 	since   time.Duration    // when used was last brought up to date
 	used    outcome.Vector   // resources × seconds
-	lost    outcome.Vector   // part of used that had to be done again
 	running int32
-	moved   bool    // jobs have come or gone since it was last settled
 	busy    float64 // running jobs × seconds
-	jobs    outcome.Jobs
-	caused  int64 // preemptions of others
 }
 
 // accrue updates used.
-func (a *account) accrue(now time.Duration) {
-	seconds := (now - a.since).Seconds()
-	if seconds > 0 && a.running > 0 {
-		for k := range a.usage {
-			a.used[k] += a.usage.Float(resource.Kind(k)) * seconds
+func (f *flow) accrue(now time.Duration) {
+	seconds := (now - f.since).Seconds()
+	if seconds > 0 && f.running > 0 {
+		for k := range f.usage {
+			f.used[k] += f.usage.Float(resource.Kind(k)) * seconds
 		}
-		a.busy += float64(a.running) * seconds
+		f.busy += float64(f.running) * seconds
 	}
-	a.since = now
+	f.since = now
 }
 
 // enter adds jobs with their total usage.
-func (a *account) enter(now time.Duration, usage resource.Amounts, jobs int32) {
-	a.accrue(now)
-	a.usage = a.usage.Add(usage)
-	a.running += jobs
-	a.moved = true
+func (f *flow) enter(now time.Duration, usage resource.Amounts, jobs int32) {
+	f.accrue(now)
+	f.usage = f.usage.Add(usage)
+	f.running += jobs
 }
 
 // exit removes jobs.
-func (a *account) exit(now time.Duration, usage resource.Amounts, jobs int32) {
-	a.accrue(now)
-	a.usage = a.usage.Sub(usage)
-	a.running -= jobs
-	a.moved = true
+func (f *flow) exit(now time.Duration, usage resource.Amounts, jobs int32) {
+	f.accrue(now)
+	f.usage = f.usage.Sub(usage)
+	f.running -= jobs
+}
+
+// account sums up what jobs use and how they end.
+type account struct {
+	flow
+	lost   outcome.Vector // part of used that had to be done again
+	jobs   outcome.Jobs
+	caused int64 // preemptions of others
 }
 
 // waitSums is the mean and the maximum of waiting times.
@@ -101,7 +102,11 @@ type books struct {
 	// The last observation, valid until the next one.
 	from       time.Duration // when the run started
 	observedAt time.Duration
-	numbers    []int32            // the account of each pool of the observation
+	row        int                // of the series, to which the figures since then belong
+	busy       []int32            // pools to be settled at the next observation, because something has happened there
+	trees      []*core.Tree       // as last observed
+	noted      []*core.Pool       // the pools of all trees, as last observed
+	numbers    []int32            // the accounts of these
 	bySlot     []int32            // the same for one tree, by the pool's number there
 	totals     []resource.Amounts // of each tree
 	viewed     *core.Picture      // the last observation of operations
@@ -133,16 +138,20 @@ type poolAccount struct {
 	operationWaits waits
 	operations     int64
 
+	// sub is what jobs of the pool and below it use. The figures below include what
+	// happened until settled: while nothing changes, they are not brought up to date at
+	// each observation. seen is what sub.used was then.
+	sub     flow
+	settled time.Duration
+	seen    outcome.Vector
+	isBusy  bool // it is in books.busy, and was settled at the last observation
+
 	entitled, guaranteed, asked, got outcome.Vector
-	seen                             outcome.Vector // of account.used at the last observation
-	interval                         outcome.Vector // got since the last observation
-	gotSome                          bool           // which is something
 	compliance                       outcome.Compliance
 	below                            float64 // consecutive seconds below the guarantee
 	starving                         float64 // seconds
 	preempted                        int64   // in the subtree since the last observation
 
-	noted *core.Pool  // the last observation
 	state poolFigures // as last observed
 	there bool        // whether it existed then
 	curve curve
@@ -172,12 +181,13 @@ func (b *books) open(r *run) {
 	b.byName = map[poolName]int32{}
 	b.from, b.observedAt, b.viewedAt, b.viewed = r.from, r.from, r.from, &core.Picture{}
 	b.series.open(r)
-	b.setTrees(r.trees)
+	b.setTrees(r.from, r.trees)
 }
 
 // setTrees makes accounts for new pools, and records guarantees and parents of
 // all.
-func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
+func (b *books) setTrees(now time.Duration, trees []document.Named[*pooltree.Tree]) {
+	b.catchUp()
 	for i := range b.pools {
 		b.pools[i].strong = resource.Amounts{}
 	}
@@ -186,8 +196,10 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 		for p := range tree.Value.Pools() {
 			above, _ := p.Parent()
 			parent := b.pool(core.TreeID(t), above.Name())
-			at := &b.pools[b.pool(core.TreeID(t), p.Name())]
-			at.parent, at.strong = parent, strongGuarantee(p)
+			i := b.pool(core.TreeID(t), p.Name())
+			b.setParent(now, i, parent)
+			at := &b.pools[i]
+			at.strong = strongGuarantee(p)
 			at.integral = at.integral || p.Config().Integral.Type.Value() != pooltree.NoIntegral
 		}
 	}
@@ -207,7 +219,7 @@ func (b *books) pool(tree core.TreeID, name string) int32 {
 	}
 	i := int32(len(b.pools))
 	b.byName[key] = i
-	b.pools = append(b.pools, poolAccount{tree: tree, name: name, parent: parent, curve: b.series.newCurve()})
+	b.pools = append(b.pools, poolAccount{tree: tree, name: name, parent: parent, settled: b.observedAt, curve: b.series.newCurve()})
 	return i
 }
 
@@ -242,6 +254,44 @@ func (b *books) started(r *run, o *operationAccount, j *job, stageName string) {
 	b.stageCounts = addCount(b.stageCounts, stage)
 }
 
+// setParent makes a pool the child of another one, -1 if of none.
+func (b *books) setParent(now time.Duration, pool, parent int32) {
+	p := &b.pools[pool]
+	if p.parent == parent {
+		return
+	}
+	usage, running := p.sub.usage, p.sub.running
+	b.exitAbove(now, p.parent, usage, running)
+	p.parent = parent
+	b.enterAbove(now, parent, usage, running)
+}
+
+// enterAbove adds jobs to what a pool and all pools above it use.
+func (b *books) enterAbove(now time.Duration, pool int32, usage resource.Amounts, jobs int32) {
+	for ; pool >= 0; pool = b.pools[pool].parent {
+		b.touch(pool)
+		b.pools[pool].sub.enter(now, usage, jobs)
+	}
+}
+
+// exitAbove removes jobs from what a pool and all pools above it use.
+func (b *books) exitAbove(now time.Duration, pool int32, usage resource.Amounts, jobs int32) {
+	for ; pool >= 0; pool = b.pools[pool].parent {
+		b.touch(pool)
+		b.pools[pool].sub.exit(now, usage, jobs)
+	}
+}
+
+// touch prepares a pool for a change of its usage or of its figures: up to the last
+// observation nothing has changed.
+func (b *books) touch(pool int32) {
+	if p := &b.pools[pool]; !p.isBusy {
+		b.settleUntil(p, b.observedAt)
+		p.isBusy = true
+		b.busy = append(b.busy, pool)
+	}
+}
+
 // entered records that a job uses its resources.
 func (b *books) entered(r *run, o *operationAccount, j *job) {
 	place := o.place(j.tree)
@@ -250,6 +300,7 @@ func (b *books) entered(r *run, o *operationAccount, j *job) {
 	for _, a := range b.accounts(o, j) {
 		a.enter(r.now, j.resources, 1)
 	}
+	b.enterAbove(r.now, place.pool, j.resources, 1)
 }
 
 // left records that a job no longer uses anything.
@@ -260,6 +311,7 @@ func (b *books) left(r *run, o *operationAccount, j *job) {
 	for _, a := range b.accounts(o, j) {
 		a.exit(r.now, j.resources, 1)
 	}
+	b.exitAbove(r.now, place.pool, j.resources, 1)
 }
 
 // completed records that a job has done its work.
@@ -304,6 +356,7 @@ func (b *books) stopped(r *run, o *operationAccount, j *job, kind stopKind, reas
 	o.reasons = addCount(o.reasons, number)
 	b.clusterNow.preemptions++
 	for i := o.place(j.tree).pool; i >= 0; i = b.pools[i].parent {
+		b.touch(i)
 		b.pools[i].preempted++
 	}
 	if beneficiary != nobody {
@@ -322,7 +375,9 @@ func (b *books) move(now time.Duration, place *placement, pool int32) {
 		return
 	}
 	b.pools[place.pool].exit(now, place.usage, place.running)
+	b.exitAbove(now, place.pool, place.usage, place.running)
 	b.pools[pool].enter(now, place.usage, place.running)
+	b.enterAbove(now, pool, place.usage, place.running)
 	place.pool = pool
 	b.pools[pool].operations++
 }

@@ -27,6 +27,9 @@ func (r *run) observe(operations bool) {
 	operations = operations || r.now-b.viewedAt >= wait || r.now == r.from
 	known := r.poolsKnown && (r.viewsKnown || !operations)
 	b.settle(r.now)
+	if all {
+		b.catchUp()
+	}
 	var picture *core.Picture
 	if !known {
 		r.looks++
@@ -74,46 +77,54 @@ func (b *books) parentByName(tree core.TreeID, name string) int32 {
 	return b.pool(tree, pooltree.RootName)
 }
 
-// settle adds the last observed values, for the time since then.
+// settle adds the last observed values, for the time since then, to the cluster and to
+// pools in which something has happened.
 func (b *books) settle(now time.Duration) {
 	seconds := (now - b.observedAt).Seconds()
 	if seconds <= 0 {
 		return
 	}
-	interval := b.series.at(b.observedAt, b.pools)
-	for i := range b.pools {
+	if row := int(b.observedAt / b.series.step); row != b.row || row >= b.series.count {
+		b.catchUp() // what happens from now on belongs to another row
+		b.row = b.series.at(b.observedAt, b.pools)
+	}
+	for _, i := range b.busy {
 		p := &b.pools[i]
-		if p.running == 0 && !p.moved {
-			continue // it has used nothing
-		}
-		p.moved = false
-		p.accrue(now)
-		if p.used == p.seen {
-			continue
-		}
-		own := minus(p.used, p.seen)
-		p.seen = p.used
-		for at := int32(i); at >= 0; at = b.pools[at].parent {
-			b.pools[at].gotSome = true
-			add(&b.pools[at].interval, &own, 1)
-		}
+		b.settleUntil(p, now)
+		p.isBusy = false
 	}
-	for i := range b.pools {
-		b.settlePool(&b.pools[i], interval, seconds)
-	}
-	b.settleCluster(now, interval, seconds)
+	b.busy = b.busy[:0]
+	b.settleCluster(now, b.row, seconds)
 	b.observedAt = now
 }
 
-// settlePool adds one pool's figures for the time since it was observed.
-func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
-	if !p.gotSome && (!p.there || p.state.nothing) && p.preempted == 0 {
+// catchUp adds the figures of all pools in which nothing has happened since the last
+// observation, up to that observation.
+func (b *books) catchUp() {
+	for i := range b.pools {
+		if p := &b.pools[i]; !p.isBusy {
+			b.settleUntil(p, b.observedAt)
+		}
+	}
+}
+
+// settleUntil adds one pool's figures for the time since it was settled.
+func (b *books) settleUntil(p *poolAccount, until time.Duration) {
+	seconds := (until - p.settled).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	p.settled = until
+	p.sub.accrue(until)
+	got := minus(p.sub.used, p.seen)
+	p.seen = p.sub.used
+	if got == (outcome.Vector{}) && (!p.there || p.state.nothing) && p.preempted == 0 {
 		if p.there {
 			p.below = 0
 		}
 		return // the row would be all zeros
 	}
-	row := p.curve.row(interval)
+	row := p.curve.row(b.row)
 	if p.there {
 		s := &p.state
 		add(&p.entitled, &s.fairShare, seconds)
@@ -122,7 +133,7 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 		if s.starvation >= scheduling.Starving {
 			p.starving += seconds
 		}
-		b.settleGuarantee(p, seconds)
+		b.settleGuarantee(p, &got, seconds)
 		for i, k := range b.series.kinds {
 			row[i*columnsPerKind+columnFairShare] += s.fairShare[k] * seconds
 			row[i*columnsPerKind+columnGuaranteed] += s.guaranteed[k] * seconds
@@ -130,12 +141,12 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 		}
 		row[len(row)-2] += s.volume * seconds
 	}
-	add(&p.got, &p.interval, 1)
+	add(&p.got, &got, 1)
 	for i, k := range b.series.kinds {
-		row[i*columnsPerKind+columnUsage] += p.interval[k]
+		row[i*columnsPerKind+columnUsage] += got[k]
 	}
 	row[len(row)-1] += float64(p.preempted)
-	p.interval, p.preempted, p.gotSome = outcome.Vector{}, 0, false
+	p.preempted = 0
 }
 
 // keptFrom is the part of a guarantee that must be met for it to count as kept:
@@ -145,7 +156,7 @@ const keptFrom = 0.99
 // settleGuarantee compares what a pool had with what it was guaranteed and
 // demanded: its configured strong guarantee, and what the core granted it for its
 // volume. The resource that is the largest part of its tree decides.
-func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
+func (b *books) settleGuarantee(p *poolAccount, got *outcome.Vector, seconds float64) {
 	total := &b.totals[p.tree]
 	var promise outcome.Vector
 	dominant, largest := resource.CPU, 0.0
@@ -161,7 +172,7 @@ func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
 		return
 	}
 	c.DemandingSeconds += seconds
-	if p.interval[dominant] >= keptFrom*promise[dominant]*seconds {
+	if got[dominant] >= keptFrom*promise[dominant]*seconds {
 		p.below = 0
 		return
 	}
@@ -169,7 +180,7 @@ func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
 	p.below += seconds
 	c.LongestSeconds = max(c.LongestSeconds, p.below)
 	for _, k := range b.series.kinds {
-		c.Missing[k] += max(promise[k]*seconds-p.interval[k], 0)
+		c.Missing[k] += max(promise[k]*seconds-got[k], 0)
 	}
 }
 
@@ -220,25 +231,54 @@ func (b *books) totalsDiffer(now *core.Picture) bool {
 
 // note stores the core's present figures.
 func (b *books) note(now *core.Picture, operations bool) {
-	same := !b.totalsDiffer(now)
-	b.totals = b.totals[:0]
-	for i := range b.pools {
-		b.pools[i].there = false
+	if operations {
+		b.viewed = now
+	}
+	if b.totalsDiffer(now) || !slices.EqualFunc(b.trees, now.Trees, (*core.Tree).HasPoolsOf) {
+		b.noteAll(now)
+		return
 	}
 	b.clusterNow.waitingJobs = 0
 	i := 0
 	for _, tree := range now.Trees {
-		b.totals = append(b.totals, tree.Total)
-		b.bySlot = append(b.bySlot[:0], make([]int32, tree.Slots())...)
+		b.clusterNow.waitingJobs += waitingJobs(tree.Root())
 		for p := range tree.Pools() {
-			b.notePool(tree.ID, p, i, same)
+			if b.noted[i] != p {
+				b.noteFigures(i, p)
+			}
 			i++
 		}
 	}
-	b.numbers = b.numbers[:i]
-	if operations {
-		b.viewed = now
+}
+
+// noteAll stores the core's present figures if there are other pools or resources than
+// before.
+func (b *books) noteAll(now *core.Picture) {
+	b.catchUp()
+	b.trees, b.noted, b.totals = append(b.trees[:0], now.Trees...), b.noted[:0], b.totals[:0]
+	for i := range b.pools {
+		b.pools[i].there = false
 	}
+	b.clusterNow.waitingJobs = 0
+	for _, tree := range now.Trees {
+		b.totals = append(b.totals, tree.Total)
+		b.clusterNow.waitingJobs += waitingJobs(tree.Root())
+		b.bySlot = append(b.bySlot[:0], make([]int32, tree.Slots())...)
+		for s := range tree.Pools() {
+			i := len(b.noted)
+			parent := int32(-1)
+			if s.Parent >= 0 {
+				parent = b.bySlot[s.Parent]
+			}
+			number := b.number(tree.ID, s.Name, i)
+			b.bySlot[s.Slot] = number
+			b.setParent(b.observedAt, number, parent)
+			b.pools[number].there, b.pools[number].ephemeral = true, s.Ephemeral
+			b.noted = append(b.noted, nil)
+			b.noteFigures(i, s)
+		}
+	}
+	b.numbers = b.numbers[:len(b.noted)]
 }
 
 // number returns the account of the i-th observed pool. Observations seldom differ
@@ -252,23 +292,14 @@ func (b *books) number(tree core.TreeID, name string, i int) int32 {
 	return b.numbers[i]
 }
 
-// notePool stores what was observed of the i-th pool. Its parent has been stored
-// before. same reports whether the tree has the same resources as before.
-func (b *books) notePool(tree core.TreeID, s *core.Pool, i int, same bool) {
-	parent := int32(-1)
-	if s.Parent >= 0 {
-		parent = b.bySlot[s.Parent]
-	} else {
-		b.clusterNow.waitingJobs += waitingJobs(s)
+// noteFigures stores what was observed of the i-th pool.
+func (b *books) noteFigures(i int, s *core.Pool) {
+	b.noted[i] = s
+	p := &b.pools[b.numbers[i]]
+	if !p.isBusy {
+		b.settleUntil(p, b.observedAt)
 	}
-	b.bySlot[s.Slot] = b.number(tree, s.Name, i)
-	p := &b.pools[b.bySlot[s.Slot]]
-	p.parent, p.there, p.ephemeral = parent, true, s.Ephemeral
-	if same && p.noted == s {
-		return
-	}
-	p.noted = s
-	total := &b.totals[tree]
+	total := &b.totals[p.tree]
 	f := poolFigures{
 		volume: s.VolumeRatio, status: s.Status, starvation: s.Starvation,
 		runningOperations: s.RunningOperations, runningJobs: s.RunningJobs, pendingJobs: s.WaitingJobs,

@@ -402,7 +402,7 @@ func (r *run) replaceTree(name string, config *pooltree.Tree) error {
 		return err
 	}
 	r.trees = trees
-	r.books.setTrees(trees)
+	r.books.setTrees(r.now, trees)
 	return nil
 }
 

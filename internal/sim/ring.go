@@ -40,6 +40,9 @@ func (r *ring) at() time.Duration {
 	return r.lap + r.places[r.next].offset
 }
 
+// peek returns the node whose heartbeat is next.
+func (r *ring) peek() core.NodeID { return r.places[r.next].node }
+
 // take returns the node whose heartbeat is next and advances to the one after it.
 func (r *ring) take() core.NodeID {
 	node := r.places[r.next].node

@@ -49,6 +49,9 @@ type Options struct {
 	Bounds Bounds
 	// Watch, if not nil, sees every accepted input, with the core's decisions.
 	Watch func(now time.Time, input core.Input, out *core.Decisions)
+	// Decided, if not nil, sees the same inputs except heartbeats of nodes that
+	// have no news and no room. There are many of them, and they decide nothing.
+	Decided func(now time.Time, input core.Input, out *core.Decisions)
 	// Enough, if not nil, is called after every update of fair shares. The run ends
 	// when it returns true.
 	Enough func() bool
@@ -289,6 +292,9 @@ func (r *run) apply(input core.Input) error {
 	if r.options.Watch != nil {
 		r.options.Watch(r.date(), input, &r.out)
 	}
+	if r.options.Decided != nil {
+		r.options.Decided(r.date(), input, &r.out)
+	}
 	if r.options.Verify {
 		if err := r.core.Verify(); err != nil {
 			r.fail("breaks an invariant: %v", err)
@@ -308,16 +314,42 @@ func (r *run) happens(input core.Input) {
 // loop advances time until the end.
 func (r *run) loop(ctx context.Context) error {
 	const between = 4096
+	check := 0
 	for steps := 0; !r.ended && r.err == nil; steps++ {
-		if steps%between == 0 {
+		if steps >= check {
+			check = steps + between
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("stopped at %s: %w", document.FormatDuration(r.now), err)
 			}
 			r.bound("events happen", steps, r.options.Bounds.Events)
 		}
+		steps += r.passBeats()
 		r.step()
 	}
 	return r.err
+}
+
+// passBeats processes heartbeats, one after another, as long as they decide nothing,
+// and returns how many it has processed. In a cluster in which jobs wait for room
+// most heartbeats are such.
+func (r *run) passBeats() (passed int) {
+	if len(r.waiting) > 0 || r.now < r.closedUntil || r.options.Watch != nil || r.options.Verify || !r.everyBeat && r.core.Idle() {
+		return 0
+	}
+	top := r.queue.top()
+	for beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind(); beat = r.ring.at() {
+		node := r.ring.peek()
+		if p := &r.pulses[node]; p.alive {
+			if p.news || p.closed || !r.core.PassHeartbeat(r.scenario.Start.Add(beat), node) {
+				break
+			}
+			r.now = beat
+			passed++
+		}
+		r.ring.take()
+	}
+	r.work.Heartbeats += int64(passed)
+	return passed
 }
 
 // step processes the next event: one from the queue, or the heartbeat that is due

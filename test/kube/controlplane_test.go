@@ -4,13 +4,12 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -23,13 +22,14 @@ import (
 	"syscall"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 
 	"github.com/weirhq/weir/test/expected"
 )
@@ -40,48 +40,17 @@ const (
 	weirToken  = "weir-token"
 )
 
-// programsDirectory is where etcd and kube-apiserver are kept between runs.
-func programsDirectory() (string, error) {
-	sums, err := os.ReadFile("../controlplane/go.sum")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(sums)
-	return filepath.Join(cache, "weir", "controlplane", hex.EncodeToString(sum[:8])), nil
-}
-
-// controlPlanePrograms are built at most once for each state of the module.
+// controlPlanePrograms come from the module test/controlplane.
 var controlPlanePrograms = map[string]string{"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
 
 // findPrograms returns the directory of the programs, and why there is none.
 func findPrograms() (directory string, err error) {
-	if directory, err = programsDirectory(); err != nil {
-		return "", err
-	}
 	for name, source := range controlPlanePrograms {
-		program := filepath.Join(directory, name)
-		if _, err := os.Stat(program); err == nil {
-			continue
-		}
-		if os.Getenv("WEIR_CONTROLPLANE") != "build" {
-			return "", fmt.Errorf("%s has not been built: make kube builds it, which takes minutes", name)
-		}
-		fmt.Fprintf(os.Stderr, "building %s; this takes minutes, once\n", name)
-		if err := os.MkdirAll(directory, 0o755); err != nil {
+		program, err := expected.Tool("../controlplane", name, source)
+		if err != nil {
 			return "", err
 		}
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program+".new", source)
-		build.Dir, build.Stderr = "../controlplane", os.Stderr
-		if err := build.Run(); err != nil {
-			return "", fmt.Errorf("build %s: %w", source, err)
-		}
-		if err := os.Rename(program+".new", program); err != nil {
-			return "", err
-		}
+		directory = filepath.Dir(program)
 	}
 	return directory, nil
 }
@@ -183,15 +152,18 @@ func (c *controlPlane) config(token string) *rest.Config {
 }
 
 // kubeconfig writes the scheduler's kubeconfig and returns its name.
-func (c *controlPlane) kubeconfig() (string, error) {
-	name := filepath.Join(c.directory, "kubeconfig")
+func (c *controlPlane) kubeconfig() (string, error) { return c.kubeconfigOf(weirToken) }
+
+// kubeconfigOf writes the kubeconfig of a user and returns its name.
+func (c *controlPlane) kubeconfigOf(token string) (string, error) {
+	name := filepath.Join(c.directory, "kubeconfig-"+token)
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: test
 contexts: [{name: test, context: {cluster: test, user: weir}}]
 clusters: [{name: test, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}]
 users: [{name: weir, user: {token: %s}}]
-`, c.address, weirToken)
+`, c.address, token)
 	return name, os.WriteFile(name, []byte(text), 0o600)
 }
 
@@ -228,55 +200,54 @@ func (c *controlPlane) awaitReady() error {
 	return nil
 }
 
-// apply creates the objects of a file.
+// apply applies the objects of a file as an administrator, as kubectl apply --server-side does.
 func (c *controlPlane) apply(name string) error {
-	file, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	ctx := context.Background()
-	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	return c.applyText(text, metav1.ApplyOptions{FieldManager: "test"})
+}
+
+// applyText applies the objects of a text. In a dry run, objects whose namespace is only part of the text are checked in
+// the namespace default.
+func (c *controlPlane) applyText(text []byte, o metav1.ApplyOptions) error {
+	client, err := dynamic.NewForConfig(c.config(adminToken))
+	if err != nil {
+		return err
+	}
+	groups, err := restmapper.GetAPIGroupResources(c.admin.Discovery())
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
-		var object metaObject
-		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
+		var object unstructured.Unstructured
+		if err := documents.Decode(&object.Object); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(object.text, nil, nil)
+		if len(object.Object) == 0 {
+			continue
+		}
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil {
 			return err
 		}
-		switch o := decoded.(type) {
-		case *corev1.Namespace:
-			_, err = c.admin.CoreV1().Namespaces().Create(ctx, o, metav1.CreateOptions{})
-		case *corev1.ServiceAccount:
-			_, err = c.admin.CoreV1().ServiceAccounts(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
-		case *rbacv1.ClusterRole:
-			_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, o, metav1.CreateOptions{})
-		case *rbacv1.ClusterRoleBinding:
-			_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, o, metav1.CreateOptions{})
-		case *rbacv1.Role:
-			_, err = c.admin.RbacV1().Roles(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
-		case *rbacv1.RoleBinding:
-			_, err = c.admin.RbacV1().RoleBindings(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
-		default:
-			err = fmt.Errorf("%s: %T is not known here", name, decoded)
+		resource := dynamic.ResourceInterface(client.Resource(mapping.Resource))
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			if len(o.DryRun) > 0 {
+				object.SetNamespace("default")
+			}
+			resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
 		}
-		if err != nil {
-			return err
+		if _, err := resource.Apply(context.Background(), object.GetName(), &object, o); err != nil {
+			return fmt.Errorf("%s %s: %w", kind.Kind, object.GetName(), err)
 		}
 	}
-}
-
-// metaObject keeps the text of an object.
-type metaObject struct{ text []byte }
-
-// UnmarshalJSON keeps the text.
-func (o *metaObject) UnmarshalJSON(text []byte) error {
-	o.text = append([]byte(nil), text...)
-	return nil
 }
 
 // writeKeys writes the key with which the API server signs tokens of service accounts.

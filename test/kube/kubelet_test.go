@@ -13,13 +13,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/node/pretender"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -87,61 +87,14 @@ func (k *kubelets) look(ctx context.Context, pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || frozen || len(pod.Spec.Containers) == 0 {
 		return
 	}
-	pods := k.client.CoreV1().Pods(pod.Namespace)
-	command := pod.Spec.Containers[0].Command
-	what := ""
-	if len(command) > 0 {
-		what = command[len(command)-1]
+	script := pretender.ScriptOf(pod)
+	if command := pod.Spec.Containers[0].Command; len(command) > 0 && command[len(command)-1] == "sleep" {
+		script.Lasts = time.Hour
+		if finished {
+			script.Lasts = 0
+		}
 	}
-	code, exits := 0, strings.HasPrefix(what, "exit ")
-	if exits {
-		code, _ = strconv.Atoi(strings.TrimPrefix(what, "exit "))
-	}
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	switch {
-	case over && pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds > 0:
-		zero := int64(0)
-		_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}}) // the next round tries again
-		return
-	case over:
-		return
-	case pod.DeletionTimestamp != nil:
-		end(pod, 143, 15)
-	case pod.Status.Phase == corev1.PodPending:
-		begin(pod)
-	case exits:
-		end(pod, code, 0)
-	case finished:
-		end(pod, 0, 0)
-	default:
-		return
-	}
-	_, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		return // the next round tries again
-	}
-}
-
-func begin(pod *corev1.Pod) {
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-	}}
-}
-
-func end(pod *corev1.Pod, code, signal int) {
-	pod.Status.Phase = corev1.PodSucceeded
-	if code != 0 {
-		pod.Status.Phase = corev1.PodFailed
-	}
-	started := metav1.Now()
-	if len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running != nil {
-		started = pod.Status.ContainerStatuses[0].State.Running.StartedAt
-	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(code), StartedAt: started, FinishedAt: metav1.Now(),
-		Message: fmt.Sprintf(`{"exit_code": %d, "signal": %d, "user_time_us": 1000, "max_memory_bytes": 1048576}`, code, signal),
-	}}}}
+	_ = pretender.Next(pod, script, time.Now()).CarryOut(ctx, k.client, pod) // the next round tries again
 }
 
 // node adds a node with as many cores, and removes it at the end of the test.
@@ -149,19 +102,15 @@ func (k *kubelets) node(t *testing.T, name, cores string) {
 	t.Helper()
 	ctx := context.Background()
 	nodes := k.client.CoreV1().Nodes()
-	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}, metav1.CreateOptions{})
+	node := pretender.NodeOf(name, corev1.ResourceList{
+		"cpu": apiresource.MustParse(cores), "memory": apiresource.MustParse("64Gi"), "pods": apiresource.MustParse("110"),
+	}, k.port)
+	status := node.Status
+	node, err := nodes.Create(ctx, node, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Status = corev1.NodeStatus{
-		Allocatable: corev1.ResourceList{"cpu": apiresource.MustParse(cores), "memory": apiresource.MustParse("64Gi"), "pods": apiresource.MustParse("110")},
-		Capacity:    corev1.ResourceList{"cpu": apiresource.MustParse(cores), "memory": apiresource.MustParse("64Gi"), "pods": apiresource.MustParse("110")},
-		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		Addresses:   []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
-		DaemonEndpoints: corev1.NodeDaemonEndpoints{
-			KubeletEndpoint: corev1.DaemonEndpoint{Port: k.port},
-		},
-	}
+	node.Status = status
 	if _, err := nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

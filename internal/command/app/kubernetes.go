@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/steward"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -45,7 +46,7 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	reach, err := kube.Configure(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
+	reach, _, err := kube.Configure(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,11 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", address, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
+	objects, err := kube.ConnectAnyKind(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
+	if err != nil {
+		return nil, err
+	}
+	s.steward = steward.New(steward.Options{Client: objects, Server: s.Server, Labels: k.TagLabels.Or(usualTagLabels), Log: s.log})
 	return kube.New(kube.Options{
 		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version), Guests: guests,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,

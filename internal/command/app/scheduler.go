@@ -26,6 +26,7 @@ import (
 	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/steward"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -52,7 +53,8 @@ type Scheduler struct {
 	begin    func() error // called when it leads for the first time
 	reload   *reloader
 	notifier *notify.Notifier
-	kube     *kube.Driver // nil without Kubernetes
+	kube     *kube.Driver     // nil without Kubernetes
+	steward  *steward.Steward // nil without Kubernetes
 	// mayUse returns why a member of a group must not use a pool.
 	mayUse func(ctx context.Context, name, group, tree, pool string) error
 	// running is the configuration as it was read last.
@@ -217,6 +219,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	})
 	if s.kube != nil {
+		workers.Go(func() { s.steward.Run(leading) })
 		workers.Go(func() {
 			if err := s.kube.Run(leading); err != nil {
 				s.log.Error("kubernetes", "error", err)

@@ -41,8 +41,8 @@ var opened = map[string]bool{
 	"scheduler/kubernetes/namespace": true, "scheduler/kubernetes/service_account": true, "scheduler/kubernetes/default_image": true,
 	"scheduler/kubernetes/init_image": true, "scheduler/kubernetes/tag_labels": true, "scheduler/kubernetes/gpu_resources": true,
 	"scheduler/kubernetes/tolerated_taints": true, "scheduler/kubernetes/reserve": true, "scheduler/kubernetes/max_writes_per_second": true, // see kubernetes_test.go
-	"node/shells": true, // see test/cluster
-	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
+	"node/shells": true,                                                                                                                       // see test/cluster
+	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true, "up/kubernetes": true, "up/kwok": true, // see up_kubernetes_test.go
 }
 
 // obeyed is everything that is made from the other settings.

@@ -18,7 +18,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Up is a whole cluster on this machine: a scheduler with its store, and nodes that run real jobs.
+// Up is a whole cluster on this machine: a scheduler with its store, and nodes that run real jobs, or a Kubernetes cluster
+// instead of the nodes.
 type Up struct {
 	Scheduler *Scheduler
 	Nodes     []*Node
@@ -26,11 +27,12 @@ type Up struct {
 	Directory string
 	// Ready, if set, is called when there are pools and nodes, so that operations can be started. An error ends the
 	// cluster.
-	Ready     func() error
-	begun     chan error
-	temporary bool
-	demo      bool
-	log       *slog.Logger
+	Ready      func() error
+	begun      chan error
+	temporary  bool
+	demo       bool
+	kubernetes *upKubernetes // nil without Kubernetes
+	log        *slog.Logger
 }
 
 // NewUp opens everything. Run starts it.
@@ -60,7 +62,14 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 	scheduler := c.Scheduler
 	scheduler.Listen = document.Some(fmt.Sprintf("127.0.0.1:%d", c.Up.Port.Value()))
 	scheduler.DataDir = document.Some(filepath.Join(u.Directory, "scheduler"))
-	scheduler.Nodes.HeartbeatPeriod = document.Some(localHeartbeat)
+	if c.Up.Kubernetes.Value() {
+		if err := u.openKubernetes(ctx, c, version); err != nil {
+			return err
+		}
+		inKubernetes(&scheduler)
+	} else {
+		scheduler.Nodes.HeartbeatPeriod = document.Some(localHeartbeat)
+	}
 	if scheduler.Journal.Keep.Value() == 0 {
 		scheduler.Journal.Keep = document.Some(localJournal)
 	}
@@ -74,8 +83,10 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		return err
 	}
 	count := c.Up.NodeCount()
-	if detected[resource.GPU], err = localGPUs(ctx, &c.Node.GPUs, count); err != nil {
-		return err
+	if count > 0 {
+		if detected[resource.GPU], err = localGPUs(ctx, &c.Node.GPUs, count); err != nil {
+			return err
+		}
 	}
 	var total resource.Amounts
 	for i := range count {
@@ -95,8 +106,12 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		u.Nodes = append(u.Nodes, n)
 		total = total.Add(own.Resources.Value().OrZero())
 	}
+	first := examplePools(total)
+	if u.kubernetes != nil {
+		first = u.kubernetes.pools()
+	}
 	u.Scheduler.onLead(func() error {
-		u.begun <- u.beginPools(ctx, c.Up.Pools.Value(), total)
+		u.begun <- u.beginPools(ctx, c.Up.Pools.Value(), first)
 		return nil
 	})
 	return nil
@@ -143,12 +158,12 @@ func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent
 	return own
 }
 
-// beginPools creates the pools of a cluster that has none yet.
-func (u *Up) beginPools(ctx context.Context, file string, total resource.Amounts) error {
+// beginPools creates the pools of a cluster that has none yet: those of a file, else the first ones.
+func (u *Up) beginPools(ctx context.Context, file, first string) error {
 	if len(u.Scheduler.Server.Trees().List) > 0 {
 		return nil
 	}
-	text := []byte(examplePools(total))
+	text := []byte(first)
 	if file != "" {
 		var err error
 		if text, err = os.ReadFile(file); err != nil {
@@ -210,7 +225,7 @@ func (u *Up) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup
-	problems := make(chan error, len(u.Nodes)+3)
+	problems := make(chan error, len(u.Nodes)+4)
 	start := func(run func(context.Context) error) {
 		workers.Go(func() {
 			if err := run(ctx); err != nil {
@@ -229,6 +244,9 @@ func (u *Up) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if u.kubernetes != nil && u.kubernetes.pretender != nil {
+		start(u.kubernetes.pretender.Run)
+	}
 	start(u.tellReady)
 	if u.demo {
 		start(func(ctx context.Context) error { return demonstrate(ctx, u.Scheduler.Server, u.log) })
@@ -242,6 +260,9 @@ func (u *Up) Run(ctx context.Context) error {
 	}
 	for _, n := range u.Nodes {
 		all = append(all, n.End(ctx))
+	}
+	if u.kubernetes != nil && u.temporary {
+		all = append(all, u.kubernetes.clear(ctx))
 	}
 	return errors.Join(append(all, u.clear())...)
 }
@@ -261,6 +282,11 @@ func (u *Up) tellReady(ctx context.Context) error {
 			if !rest(ctx, readyPoll) {
 				return nil
 			}
+		}
+	}
+	for u.kubernetes != nil && !u.kubernetes.isRegistered(u.Scheduler) {
+		if !rest(ctx, readyPoll) {
+			return nil
 		}
 	}
 	if u.Ready == nil {

@@ -188,6 +188,13 @@ func (c *checker) up(u *Up) {
 	if len(agents) > 0 && u.Nodes.IsSet() {
 		c.refuse("up/nodes", RuleEither, "give up/nodes or up/agents, not both")
 	}
+	if u.Kubernetes.Value() {
+		if len(agents) > 0 || u.Nodes.IsSet() {
+			c.refuse(c.given("up/nodes", "up/agents"), RuleEither, "with up/kubernetes the cluster has the nodes; up/kwok adds pretended ones")
+		}
+	} else if u.Kwok.Value() > 0 {
+		c.refuse("up/kwok", RuleTogether, "needs up/kubernetes")
+	}
 	seen := map[string]bool{}
 	for i, agent := range agents {
 		if name, ok := agent.Name.Get(); ok {

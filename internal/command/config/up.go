@@ -19,6 +19,9 @@ type Up struct {
 	Pools     opt[string]
 	Demo      opt[bool]
 	Agents    opt[[]Agent]
+	// Kubernetes runs jobs as pods; Kwok is how many nodes are pretended.
+	Kubernetes opt[bool]
+	Kwok       opt[int]
 }
 
 // Agent is one of several different nodes that `weir up` starts.
@@ -36,7 +39,10 @@ var agentTable = document.NewTable(
 	document.Maybe("tags", "Its tags, in addition to those of all nodes.", func(c *Agent) *opt[[]string] { return &c.Tags }, tags),
 )
 
-const mostLocalNodes = 1000
+const (
+	mostLocalNodes     = 1000
+	mostPretendedNodes = 5000
+)
 
 var upGroup = newGroup([]row[Up]{
 	fixed("port", "The port on the loopback address. 0: any free port.",
@@ -55,12 +61,19 @@ var upGroup = newGroup([]row[Up]{
 		func(c *Up) *opt[string] { return &c.Pools }, document.Words).common(),
 	fixed("demo", "Run a demonstration workload.",
 		func(c *Up) *opt[bool] { return &c.Demo }, document.Bools.Default(false)).common(),
+	fixed("kubernetes", "Run jobs as pods of the Kubernetes cluster that kubectl uses, instead of on this machine.",
+		func(c *Up) *opt[bool] { return &c.Kubernetes }, document.Bools.Default(false)).common(),
+	fixed("kwok", "With kubernetes: create this many pretended nodes there. Their pods run and end without a process.",
+		func(c *Up) *opt[int] { return &c.Kwok }, document.Between(document.Ints, 0, mostPretendedNodes).Default(0)).common(),
 	fixed("agents", "Different nodes, instead of nodes: a list of maps with name, address, resources and tags.",
 		func(c *Up) *opt[[]Agent] { return &c.Agents }, document.ListOf(agentTable.Type())).noFlag(),
 })
 
-// NodeCount is the number of nodes to start.
+// NodeCount is the number of nodes to start on this machine.
 func (u *Up) NodeCount() int {
+	if u.Kubernetes.Value() {
+		return 0
+	}
 	if agents := u.Agents.Value(); len(agents) > 0 {
 		return len(agents)
 	}

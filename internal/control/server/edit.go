@@ -75,6 +75,9 @@ func (s *Server) Edit(ctx context.Context, who Caller, edits Edits) error {
 			return err
 		}
 	}
+	if err := s.checkManaged(who, next.before, next.after); err != nil {
+		return err
+	}
 	next.differences = s.identify(next.before, next.after, time.Now().UTC())
 	var err error
 	if next.rows, err = treeChanges(next.before, next.after, next.differences); err != nil {

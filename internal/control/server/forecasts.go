@@ -25,7 +25,7 @@ const (
 	// operation must have waited to get a forecast, in update periods: most start sooner.
 	forecastGap   = 5
 	forecastDelay = 2
-	// forecastBudget bounds one ensemble.
+	// forecastBudget bounds the work for one ensemble.
 	forecastBudget = 60 * time.Second
 	// modelPeriod is how often the model of run times is stored.
 	modelPeriod = time.Hour
@@ -391,15 +391,20 @@ func (f *forecaster) isDue(now time.Time) bool {
 		return false
 	}
 	age := now.Sub(f.last)
-	looked := time.Duration(s.forecasts.looked.Load())
-	isLooked := looked > 0 && time.Since(s.began)-looked < forecastLookedPeriod
 	switch {
-	case age >= forecastPeriod, age >= forecastLookedPeriod && isLooked:
+	case age >= forecastPeriod, age >= forecastLookedPeriod && f.isLooked():
 		return true
 	case age < forecastGap*s.settings().UpdatePeriod:
 		return false
 	}
 	return f.desk.Unanswered(now.Add(-forecastDelay*s.settings().UpdatePeriod)) > 0
+}
+
+// isLooked reports whether somebody has looked at forecasts lately.
+func (f *forecaster) isLooked() bool {
+	s := f.term.server
+	looked := time.Duration(s.forecasts.looked.Load())
+	return looked > 0 && time.Since(s.began)-looked < forecastLookedPeriod
 }
 
 // renew runs an ensemble and publishes what it says.
@@ -423,15 +428,15 @@ func (f *forecaster) renew(ctx context.Context) error {
 		},
 		Seed: f.seed,
 	}
-	bounded, cancel := context.WithTimeout(ctx, forecastBudget)
+	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
+	pacer := pacer{of: f, ctx: bounded, exhaust: cancel, part: settings.ForecastCPU, since: time.Now()}
+	ensemble.Pace = pacer.pace
 	began := time.Now()
 	futures, err := ensemble.Run(bounded, f.desk.Model, f.desk.Started)
 	f.last = time.Now()
-	took := f.last.Sub(began)
-	if cpu := settings.ForecastCPU; cpu < 1 {
-		f.free = f.last.Add(time.Duration(float64(took) * (1/cpu - 1)))
-	}
+	took := f.last.Sub(began) - pacer.paused
+	f.free = f.last.Add(pacer.rest(took) - pacer.paused)
 	if err != nil {
 		return fmt.Errorf("an ensemble of %d operations: %w", f.desk.Live(), err)
 	}

@@ -62,6 +62,7 @@ type Server struct {
 	leader        atomic.Pointer[store.Leader]
 	standing      atomic.Pointer[string] // see Standing
 	held          atomic.Pointer[[]HeldNode]
+	managed       atomic.Pointer[Managed] // see SetManaged
 	began         time.Time
 	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time

@@ -4,6 +4,7 @@
 // drive it alike.
 //
 //	Apply                          applies an Input: the only way to change a core
+//	PassHeartbeat                  the same, for heartbeats that decide nothing
 //	Picture, ExplainOperation, …   for readers, which may keep the results
 //	Fork, Hash                     an independent copy; a fingerprint of the state
 //

@@ -251,6 +251,12 @@ func (t *Tree) Pools() iter.Seq[*Pool] {
 	}
 }
 
+// HasPoolsOf reports whether nothing but figures of pools can differ from another picture
+// of the tree: it has the same pools in the same order, each below the same pool.
+func (t *Tree) HasPoolsOf(other *Tree) bool {
+	return len(t.order) == len(other.order) && (len(t.order) == 0 || &t.order[0] == &other.order[0])
+}
+
 // PoolAt returns the pool at a position in the order of Pools.
 func (t *Tree) PoolAt(i int) *Pool { return t.pools.at(t.order[i]) }
 

@@ -4,17 +4,18 @@ import "github.com/weirhq/weir/internal/value/resource"
 
 // assign divides the share that a pool got, and records in shares what each
 // element of its subtree gets. In the normal computation the pool is asked by
-// suggestion, in the improved one by vector.
-func (e *Engine) assign(p *pool, shares []resource.Shares) {
+// suggestion, in the improved one by vector. It reports whether anything in the
+// subtree may get something else than before.
+func (e *Engine) assign(p *pool, shares []resource.Shares) bool {
 	if len(p.children) == 0 {
 		p.factor = 0
-		return
+		return true
 	}
 	given := &shares[p.slot]
 	asked := division{p.fitStamp, p.factor, *given}
 	if e.canSkip && asked == p.division {
 		p.factor, p.passed = p.divided, p.jumped
-		return
+		return false
 	}
 	p.division, p.changedAt = asked, e.updates
 	if e.options.Improved {
@@ -32,10 +33,12 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 		}
 	}
 	p.divided, p.jumped = p.factor, p.passed
-	e.assigned = append(e.assigned, p.subpools...)
 	for _, at := range p.subpools {
-		e.assign(&e.pools[at], shares)
+		if e.assign(&e.pools[at], shares) {
+			e.assigned = append(e.assigned, at)
+		}
 	}
+	return true
 }
 
 // divide records what the pool's children get at fit factor f, and returns the

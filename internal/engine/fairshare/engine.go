@@ -61,6 +61,8 @@ type Engine struct {
 	differ      []int32         // the slots of those
 	marked      []int32         // pools that are touched
 	path        []int32         // pools below which something differs
+	ascent      []int32         // the same, the deepest first
+	pledged     []int32         // pools directly below the root that have a strong guarantee
 	assigned    []int32         // pools whose share was computed again
 	history     []HistoricUsage // by slot, where it is kept
 }
@@ -128,12 +130,15 @@ type pool struct {
 	stale      bool   // a child changed in a way that invalidates the fit
 	unsorted   bool   // FIFO: the order may have changed
 	regrouped  bool   // children came, went or have other weights
+	firstMoved bool   // the curve of some child has another start
+	depth      int32  // of the root: zero
 	fitStamp   uint64
 	curveStamp uint64
 	bounds     bounds // what it may take
 	seen       bounds // the same as the functions above it see it
 
 	renewed []int32           // operations in it whose functions have changed since the fit was discarded
+	moved   []int32           // the same for pools: their slots
 	sources []source          // fair share: the children, in their order
 	sites   []site            // known parts of the fit, in order
 	served  []resource.Shares // FIFO: what the first children take together
@@ -194,7 +199,7 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	e.shareRelaxed()
 
 	root := &e.pools[0]
-	e.prepare(root)
+	e.prepareTree()
 	e.sharePromised()
 	e.canSkip = len(e.promising) == 0 && !e.truncates
 	e.assigned = e.assigned[:0]
@@ -215,6 +220,12 @@ func (e *Engine) configure() {
 	e.checkOvercommit()
 	e.fitGuarantees()
 	e.findPlain()
+	e.pledged = e.pledged[:0]
+	for _, at := range e.pools[0].subpools {
+		if e.pools[at].strong != nothing {
+			e.pledged = append(e.pledged, at)
+		}
+	}
 }
 
 // findPlain determines whether shares follow from the elements alone, so that

@@ -298,9 +298,9 @@ func (e *Engine) fillRoot(result *Result) {
 	sum, strong := nothing, nothing
 	for _, slot := range root.children {
 		sum = sum.Add(result.Elements[slot].FairShare)
-		if p := result.Pool(slot); p != nil {
-			strong = strong.Add(p.Strong)
-		}
+	}
+	for _, at := range e.pledged {
+		strong = strong.Add(result.Pools[at].Strong)
 	}
 	result.Elements[0].FairShare = sum
 	result.alter(0)

@@ -289,7 +289,11 @@ func (e *Engine) link() {
 		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		e.order = append(e.order, at)
-		e.pools[at].reached = true
+		p := &e.pools[at]
+		p.reached, p.depth = true, 0
+		if at > 0 {
+			p.depth = e.parentOf(p).depth + 1
+		}
 		subpools := e.pools[at].subpools
 		for i := len(subpools) - 1; i >= 0; i-- {
 			stack = append(stack, subpools[i])

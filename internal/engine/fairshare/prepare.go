@@ -1,11 +1,28 @@
 package fairshare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/weirhq/weir/internal/value/resource"
 )
+
+// prepareTree makes the functions of all pools ready for use. If few of them have
+// changed, it does not look at the others.
+func (e *Engine) prepareTree() {
+	if !e.light || len(e.path) > len(e.order)/4 {
+		e.prepare(&e.pools[0])
+		return
+	}
+	e.ascent = append(e.ascent[:0], e.path...)
+	slices.SortFunc(e.ascent, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(e.pools[b].depth, e.pools[a].depth), cmp.Compare(a, b))
+	})
+	for _, at := range e.ascent {
+		e.preparePool(&e.pools[at])
+	}
+}
 
 // prepare makes the functions of a pool and its subtree ready for use. It keeps
 // what is known about them where it is still valid; what this update has already
@@ -17,6 +34,11 @@ func (e *Engine) prepare(p *pool) {
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
 	}
+	e.preparePool(p)
+}
+
+// preparePool is prepare for a pool whose children are ready.
+func (e *Engine) preparePool(p *pool) {
 	if p.preparedAt == e.updates {
 		return
 	}
@@ -26,22 +48,24 @@ func (e *Engine) prepare(p *pool) {
 	if !p.sealed && (p.fitStamp > p.curveStamp || p.seen != p.bounds) {
 		e.stamp++
 		p.curveStamp, p.seen = e.stamp, p.bounds
-		p.zero = e.curveStart(p)
+		zero := e.curveStart(p)
+		if p.slot != 0 {
+			parent := e.parentOf(p)
+			parent.moved = append(parent.moved, p.slot)
+			parent.firstMoved = parent.firstMoved || zero != p.zero
+		}
+		p.zero = zero
 	}
 }
 
 // refit discards what is known about the pool's fit if a child has changed
 // since.
 func (e *Engine) refit(p *pool) {
-	spoiled := p.stale
-	for _, at := range p.subpools {
-		spoiled = spoiled || e.pools[at].curveStamp > p.fitStamp
-	}
-	if !spoiled {
+	if !p.stale && len(p.moved) == 0 {
 		return
 	}
 	e.stamp++
-	p.stale, p.fitStamp, p.sites, p.first = false, e.stamp, p.sites[:0], nothing
+	p.stale, p.fitStamp, p.sites = false, e.stamp, p.sites[:0]
 	if p.regrouped {
 		p.leastWeight = math.Inf(1)
 		for _, slot := range p.children {
@@ -62,16 +86,19 @@ func (e *Engine) refit(p *pool) {
 		for _, slot := range p.renewed {
 			e.renewSource(p, p.sourceOf(slot))
 		}
-		for _, at := range p.subpools {
-			e.renewSource(p, p.sourceOf(e.pools[at].slot))
+		for _, slot := range p.moved {
+			e.renewSource(p, p.sourceOf(slot))
 		}
 	}
-	p.regrouped, p.renewed = false, p.renewed[:0]
-	if p.settings.Mode != FIFO {
-		for _, at := range p.subpools {
-			p.first = p.first.Add(e.pools[at].zero)
+	if p.regrouped || p.firstMoved {
+		p.first = nothing
+		if p.settings.Mode != FIFO {
+			for _, at := range p.subpools {
+				p.first = p.first.Add(e.pools[at].zero)
+			}
 		}
 	}
+	p.regrouped, p.firstMoved, p.renewed, p.moved = false, false, p.renewed[:0], p.moved[:0]
 }
 
 // sourceOf returns the source of a child.
@@ -97,24 +124,31 @@ func (e *Engine) renewSource(p *pool, s *source) {
 // openSources makes the sources of a pool those of its children. Children that
 // stay keep theirs.
 func (e *Engine) openSources(p *pool) {
-	same := len(p.sources) == len(p.children)
-	for i := 0; same && i < len(p.sources); i++ {
-		same = p.sources[i].child == p.children[i]
+	from, to, end := 0, len(p.sources), len(p.children)
+	for from < min(to, end) && p.sources[from].child == p.children[from] {
+		from++
 	}
-	if same {
-		return
+	for min(to, end) > from && p.sources[to-1].child == p.children[end-1] {
+		to, end = to-1, end-1
 	}
-	old := append(e.oldSources[:0], p.sources...)
+	// Sources up to from and after to stay; the rest become those of the children up to end.
+	old := append(e.oldSources[:0], p.sources[from:to]...)
 	e.oldSources = old
-	p.sources = p.sources[:0]
-	for _, slot := range p.children {
+	if more := end - to; more > 0 {
+		p.sources = slices.Grow(p.sources, more)[:len(p.sources)+more]
+		copy(p.sources[end:], p.sources[to:])
+	} else {
+		copy(p.sources[end:], p.sources[to:])
+		p.sources = p.sources[:len(p.sources)+more]
+	}
+	for i, slot := range p.children[from:end] {
 		for len(old) > 0 && old[0].child < slot {
 			old = old[1:]
 		}
 		if len(old) > 0 && old[0].child == slot {
-			p.sources = append(p.sources, old[0])
+			p.sources[from+i] = old[0]
 		} else {
-			p.sources = append(p.sources, source{child: slot})
+			p.sources[from+i] = source{child: slot}
 		}
 	}
 }

@@ -91,13 +91,19 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 }
 
 // PassHeartbeat processes a heartbeat of a node if it cannot start or preempt
-// anything there: nothing starves or exceeds its limits, and the node has no room
-// for any waiting job. Otherwise it returns false and does nothing.
+// anything there: nothing exceeds its limits, the node has no room for any waiting
+// job, and nothing starves or it is too early to preempt again. Otherwise it returns
+// false and does nothing.
 func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
-	if t.excesses+len(t.guaranteed)+len(t.starving[0])+len(t.starving[1]) > 0 || t.assembly.slot != none {
+	if t.excesses+len(t.guaranteed) > 0 || t.assembly.slot != none {
 		return false
 	}
-	if p := &t.pulses[at]; p.full != t.room {
+	p := &t.pulses[at]
+	starving := len(t.starving[0])+len(t.starving[1]) > 0
+	if starving && t.mayPreempt(now, p) {
+		return false
+	}
+	if p.full != t.room {
 		n := &t.nodes[at]
 		if n.overloaded || !n.overcommitted.IsZero() {
 			return false
@@ -111,7 +117,9 @@ func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
 		}
 	}
 	t.heartbeats++
-	t.considersPreemption(now, at)
+	if !starving {
+		t.considersPreemption(now, at)
+	}
 	return true
 }
 
@@ -119,11 +127,16 @@ func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
 // again, and records that if it is.
 func (t *Tree) considersPreemption(now time.Time, at Node) bool {
 	p := &t.pulses[at]
-	if !p.preemptedAt.IsZero() && now.Sub(p.preemptedAt) <= t.settings.Backoff.Value() {
+	if !t.mayPreempt(now, p) {
 		return false
 	}
 	p.preemptedAt, p.changed = now, true
 	return true
+}
+
+// mayPreempt reports whether it is time to consider preemption on a node again.
+func (t *Tree) mayPreempt(now time.Time, p *pulse) bool {
+	return p.preemptedAt.IsZero() || now.Sub(p.preemptedAt) > t.settings.Backoff.Value()
 }
 
 // setLeast sets the bound of a pool.

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -169,8 +168,7 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 	case picture.Explain:
 		return w.explain(ctx, write)
 	case picture.Release:
-		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "$deleteFromPrimitiveList/finalizers": [%q]}}`, write.UID, picture.Finalizer)
-		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(write.UID)), metav1.PatchOptions{})
 		return outcomeOf(err), err
 	default:
 		return w.readLog(ctx, write)

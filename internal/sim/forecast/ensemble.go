@@ -84,6 +84,8 @@ type Ensemble struct {
 	Seed     uint64
 	Replicas int           // zero: Replicas
 	Horizon  time.Duration // zero: Horizon
+	// Pace, if not nil, is called every few milliseconds of work. It may wait.
+	Pace func()
 }
 
 // Started reports whether a job of an operation has started already.
@@ -130,8 +132,13 @@ func (e *Ensemble) replica(ctx context.Context, durations sim.Durations, into *t
 	}
 	options := sim.Options{
 		Bounds: sim.Bounds{Events: maxEvents, RunningJobs: maxRunningJobs},
-		Enough: func() bool { return into.open == 0 },
-		Watch:  func(now time.Time, _ core.Input, out *core.Decisions) { into.watch(now.Sub(e.Now).Seconds(), out) },
+		Enough: func() bool {
+			if e.Pace != nil {
+				e.Pace()
+			}
+			return into.open == 0
+		},
+		Decided: func(now time.Time, _ core.Input, out *core.Decisions) { into.watch(now.Sub(e.Now).Seconds(), out) },
 	}
 	_, err := sim.Resume(ctx, start, s, options)
 	if bound := (*sim.BoundError)(nil); errors.As(err, &bound) {

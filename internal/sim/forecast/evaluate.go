@@ -56,7 +56,7 @@ func Collect(ctx context.Context, s *scenario.Scenario, t Trial) (*Collection, e
 		core: core.New(sim.SettingsOf(s)),
 	}
 	start := &sim.Start{Core: e.core, Now: s.Start}
-	if _, err := sim.Resume(ctx, start, s, sim.Options{Watch: e.watch, Progress: t.Progress}); err != nil {
+	if _, err := sim.Resume(ctx, start, s, sim.Options{Decided: e.watch, Progress: t.Progress}); err != nil {
 		return nil, err
 	}
 	if e.err != nil {
