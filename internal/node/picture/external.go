@@ -189,9 +189,17 @@ func (p *Picture) askAbout(now time.Time, op *external, again bool, a *Ask) {
 
 // offer returns the pods of a task that the scheduler does not know yet, or with again all that wait; nil if there are none.
 func (t *guestTask) offer(now time.Time, again bool) *Offer {
+	if !again && !t.fresh {
+		return nil
+	}
+	t.fresh = false
 	o := &Offer{Operation: t.of.id, Task: t.name, Amounts: t.amounts, Priority: t.priority}
 	for cookie, g := range t.pods {
-		if g.job == nil && (again || !g.offered) && !now.Before(g.asideUntil) {
+		switch {
+		case g.job != nil || g.offered && !again:
+		case now.Before(g.asideUntil):
+			t.fresh = true
+		default:
 			g.offered = true
 			o.Cookies = append(o.Cookies, cookie)
 		}
@@ -251,6 +259,7 @@ func (p *Picture) Answered(now time.Time, a *Ask, answer *Answer) {
 // unoffered forgets what was offered.
 func (op *external) unoffered() {
 	for _, t := range op.tasks {
+		t.fresh = true
 		for _, g := range t.pods {
 			g.offered = false
 		}

@@ -51,6 +51,7 @@ type guests struct {
 	pending []Withdrawal
 	wanted  []OwnerAsk
 	whyAt   time.Time
+	notesAt time.Time // when conditions were looked at
 	whying  bool
 }
 
@@ -234,7 +235,7 @@ func (p *Picture) placeGuest(now time.Time, g *guest) {
 		g.problem = &workload.Problem{Reason: workload.ReasonSchedulerError, Message: "pods demand too many different things of nodes"}
 		return
 	}
-	g.task, g.cookie, g.offered = t, t.take(), false
+	g.task, g.cookie, g.offered, t.fresh = t, t.take(), false, true
 	t.pods[g.cookie] = g
 }
 
@@ -269,6 +270,7 @@ type guestTask struct {
 	pods     map[int32]*guest
 	free     []int32
 	next     int32
+	fresh    bool // a pod may have to be offered
 }
 
 // take returns a cookie that nothing uses.

@@ -330,6 +330,7 @@ func (p *Picture) guestAcknowledged(now time.Time, j *job) {
 		return
 	}
 	if p.guests.pods[g.pod.UID] == g && workload.Waits(g.pod) {
+		g.task.fresh = true
 		p.placeGuest(now, g)
 		return
 	}

@@ -23,6 +23,8 @@ const (
 	showAfter = 3 * time.Second
 	// showAgain is how long a message with the same reason stays at least.
 	showAgain = 5 * time.Minute
+	// notesPause is how often conditions are looked at.
+	notesPause = 500 * time.Millisecond
 	// preemptingFor is how long a pod waits for victims before a new node is asked for.
 	preemptingFor = time.Minute
 )
@@ -38,9 +40,10 @@ func (n *note) read(pod *corev1.Pod) {
 
 // explain writes conditions of waiting pods that say something else than they should.
 func (p *Picture) explain(now time.Time) {
-	if p.blind || !p.guests.listed || now.Before(p.began.Add(settle)) {
+	if p.blind || !p.guests.listed || now.Before(p.began.Add(settle)) || now.Sub(p.guests.notesAt) < notesPause {
 		return
 	}
+	p.guests.notesAt = now
 	for _, g := range p.guestList() {
 		n := &g.note
 		if n.writing != nil || now.Before(n.retryAt) || !workload.Waits(g.pod) {
