@@ -300,6 +300,8 @@ type Advice struct {
 	Starts int64 `yson:"starts_without_change"`
 	// First is when the first job starts without a change, if AdviseOptions.By is set and one does.
 	First time.Time `yson:"first_start_without_change"`
+	// Forecast is when the operation starts and finishes without a change, if that is known.
+	Forecast *Forecast `yson:"forecast"`
 	// Gates must open before anything starts; the fixes assume that they have.
 	Gates    []ClusterGate `yson:"gates"`
 	Blockers []Blocker     `yson:"blockers"`

@@ -31,7 +31,10 @@ type Node struct {
 	GPUs         []GPU         `yson:"gpus"`
 	Images       []Image       `yson:"images"` // those that jobs used last first
 	Isolation    Isolation     `yson:"isolation"`
-	Raw          Value         `yson:"."`
+	// DiskQuota is how the files of jobs are held to their limits: project (by the file system), watch or none.
+	// It is empty if the agent is too old to say.
+	DiskQuota string `yson:"disk_quota"`
+	Raw       Value  `yson:"."`
 }
 
 // Isolation is how far a node keeps jobs apart from itself and from each other; empty if its agent is too old to say.
@@ -119,6 +122,11 @@ func (c *Client) GetNode(ctx context.Context, name string) (*Node, error) {
 		}
 	}
 	return nil, &Error{Code: CodeResolve, Message: fmt.Sprintf("There is no node %q", name)}
+}
+
+// PruneImages makes a node delete the images that none of its jobs uses.
+func (c *Client) PruneImages(ctx context.Context, node string) error {
+	return c.tell(ctx, "prune_images", maintenanceOf{"cluster_node", node})
 }
 
 type maintenanceOf struct {

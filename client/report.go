@@ -11,7 +11,36 @@ type GuaranteeReport struct {
 	From  time.Time        `yson:"from_time"`
 	To    time.Time        `yson:"to_time"`
 	Pools []PoolGuarantees `yson:"pools"`
-	Raw   Value            `yson:"."`
+	// Verification is there if the query asks for it.
+	Verification *LedgerVerification `yson:"verification"`
+	Raw          Value               `yson:"."`
+}
+
+// LedgerVerification states whether stored books equal what the log of facts sums to.
+type LedgerVerification struct {
+	From  time.Time `yson:"from_time"`
+	To    time.Time `yson:"to_time"`
+	Equal bool      `yson:"equal"`
+	// Hours, Days and Months count the rows that were compared.
+	Hours  int64 `yson:"hours"`
+	Days   int64 `yson:"days"`
+	Months int64 `yson:"months"`
+	// Unverified are hours that the log does not cover.
+	Unverified  []time.Time        `yson:"unverified"`
+	Differences []LedgerDifference `yson:"differences"`
+}
+
+// LedgerDifference is a figure of stored books that differs from the log: exact integers, in the smallest units of the resource ×
+// microseconds.
+type LedgerDifference struct {
+	Tree     string    `yson:"pool_tree"`
+	Pool     string    `yson:"pool"`
+	Level    string    `yson:"level"` // hour, day or month
+	Start    time.Time `yson:"start_time"`
+	Resource string    `yson:"resource"`
+	Figure   string    `yson:"figure"`
+	Stored   string    `yson:"stored"`
+	Computed string    `yson:"computed"`
 }
 
 // PoolGuarantees are the books of a pool in one resource: the dominant one of its demand. Amounts are in
@@ -26,6 +55,8 @@ type PoolGuarantees struct {
 	Due       float64 `yson:"due"`
 	Got       float64 `yson:"got"`
 	Unclaimed float64 `yson:"unclaimed"`
+	// Surplus is what the pool got beyond what was due: Due + Surplus = Got + Short.
+	Surplus float64 `yson:"surplus"`
 	// Short is what was due and not got, by cause in Causes. Broken is the part of it that does not
 	// follow from the pool's own settings.
 	Short  float64      `yson:"short"`
@@ -69,6 +100,8 @@ type ReportQuery struct {
 	// By divides the lines: "day" in reports about guarantees; "tree", "pool", "user", "day" and "label:NAME" in
 	// those about usage, savings and waits, which are by pool and user if it is empty.
 	By []string `yson:"by"`
+	// Verify asks for the verification of a report about guarantees.
+	Verify bool `yson:"verify"`
 }
 
 // Report is a report with a table. Lines have a value for each column.
@@ -109,7 +142,8 @@ func askReport[T any](ctx context.Context, c *Client, name string, q ReportQuery
 		From   time.Time `yson:"from_time"`
 		To     time.Time `yson:"to_time"`
 		By     []string  `yson:"by"`
-	}{name, q.Tree, q.Pool, q.From, q.To, q.By})
+		Verify bool      `yson:"verify"`
+	}{name, q.Tree, q.Pool, q.From, q.To, q.By, q.Verify})
 }
 
 // ReportGuarantees returns which guarantees were kept, and why others were not.

@@ -79,6 +79,7 @@ func (r *run) addNode(id core.NodeID) error {
 		r.fail("still counts job %d on node %s, which has come back empty", r.jobs.table[n.first].id, n.name)
 	}
 	r.pulses[id].alive = true
+	r.promises.nodesMove()
 	r.books.room.enter(r.now, n.resources, 1)
 	return nil
 }
@@ -88,6 +89,7 @@ func (r *run) addNode(id core.NodeID) error {
 func (r *run) loseNode(id core.NodeID, silently bool) error {
 	n := &r.nodes[id]
 	r.pulses[id].alive = false
+	r.promises.nodesMove()
 	r.books.room.exit(r.now, n.resources, 1)
 	for slot := n.first; slot >= 0; slot = r.jobs.table[slot].next {
 		r.die(slot)

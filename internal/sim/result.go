@@ -19,6 +19,7 @@ func (r *run) result() *outcome.Result {
 	for _, list := range r.expectations.results {
 		result.Expectations = append(result.Expectations, list...)
 	}
+	result.Promises = r.promises.results(r.date())
 	for i := range r.operations {
 		if i >= r.scenario.Statistics.Operations {
 			result.OperationsOmitted = len(r.operations) - i

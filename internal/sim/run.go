@@ -47,6 +47,8 @@ type Options struct {
 	// the run.
 	Verify bool
 	Bounds Bounds
+	// Promises keeps the ledger of guarantees: see [outcome.Result.Promises].
+	Promises bool
 	// Watch, if not nil, sees every accepted input, with the core's decisions.
 	Watch func(now time.Time, input core.Input, out *core.Decisions)
 	// Decided, if not nil, sees the same inputs except heartbeats of nodes that
@@ -138,7 +140,8 @@ type run struct {
 	// still run.
 	closing []int32
 
-	books books
+	books    books
+	promises *promises // nil if they are not kept
 	// poolsKnown and viewsKnown report whether nothing has happened to the core
 	// since its pools, and its operations, were last read; looks counts the reads.
 	poolsKnown, viewsKnown bool
@@ -157,11 +160,15 @@ type run struct {
 }
 
 func newRun(s *scenario.Scenario, c *core.Core, options Options) *run {
-	return &run{
+	r := &run{
 		scenario: s, core: c, options: options, everyBeat: c.Settings().NodeTimeout > 0,
 		sources: workload.Sources(s), defaultTree: s.DefaultTree, trees: s.Trees,
 		jobs: jobTable{byID: map[core.JobID]int32{}},
 	}
+	if options.Promises {
+		r.promises = newPromises()
+	}
+	return r
 }
 
 // complete runs the simulation and closes the books.
@@ -301,6 +308,7 @@ func (r *run) apply(input core.Input) error {
 		}
 	}
 	r.absorb()
+	r.promises.spent(r)
 	return nil
 }
 
@@ -412,7 +420,9 @@ func (r *run) update() {
 	r.work.Updates++
 	due, pools, views := r.core.UpdateDue(r.date()), r.poolsKnown, r.viewsKnown
 	r.happens(&core.UpdateInput{})
-	if !due {
+	if due {
+		r.promises.updated(r)
+	} else {
 		r.poolsKnown, r.viewsKnown = pools, views // nothing has changed
 	}
 	if len(r.waiting) > 0 {

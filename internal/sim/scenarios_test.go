@@ -42,7 +42,7 @@ func runFile(t *testing.T, file string) {
 		t.Logf("%v", w)
 	}
 	// The core watches for silent nodes, so no heartbeat may be skipped.
-	result, err := newRun(s, core.New(core.DefaultSettings()), Options{Verify: true}).complete(context.Background())
+	result, err := newRun(s, core.New(core.DefaultSettings()), Options{Verify: true, Promises: true}).complete(context.Background())
 	_, refusal, isRefused := bytes.Cut(data, []byte(refusedMark))
 	if isRefused {
 		want, _, _ := strings.Cut(string(refusal), "\n")
@@ -59,5 +59,8 @@ func runFile(t *testing.T, file string) {
 	}
 	for _, failed := range result.Failed() {
 		t.Errorf("%v", failed)
+	}
+	for _, p := range result.Promises {
+		checkPromise(t, &p)
 	}
 }

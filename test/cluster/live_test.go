@@ -275,6 +275,54 @@ func TestOnlyWhoMayManageTheOperationLooksIntoItsJobsAndTheAuditHasIt(t *testing
 	}
 }
 
+// Permissions count at every step: somebody who may no longer manage the operation loses the sessions that they have.
+func TestASessionIsOfNoUseOnceItsUserMayNoLongerManageTheOperation(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	started := c.start(task("a", "exec sleep 1000"))
+	job := c.awaitRunning(started, 1)[0].ID.String()
+	if text, err := c.weir("create", "user", "--attributes", "{name=bob}").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	allow := func(permissions string) {
+		if text, err := c.weir("op", "update", started.String(), "--parameters", "{acl=[{action=allow;subjects=[bob];permissions=["+permissions+"]}]}").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	address, found := client.LocalAddress(c.scheduler.Address)
+	if !found {
+		t.Fatal("the scheduler has no socket")
+	}
+	bob, err := client.New(client.Options{Address: address, User: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow("read;manage")
+	shell, err := bob.OpenShell(t.Context(), job, client.ShellOptions{Arguments: []string{"cat"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Write(t.Context(), []byte("mine\n")); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := shell.Read(t.Context()); err != nil || string(out) != "mine\n" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	allow("read")
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, client.CodeAuthorization) {
+			t.Errorf("%s: %v, want an authorization error", what, err)
+		}
+	}
+	_, _, err = shell.Read(t.Context())
+	refused("reading", err)
+	refused("writing", shell.Write(t.Context(), []byte("more\n")))
+	_, err = bob.OpenShell(t.Context(), job, client.ShellOptions{Arguments: []string{"true"}})
+	refused("another one", err)
+}
+
 func TestAShellEndsWithItsJobItsAgentItsSupervisorAndTheTermOfTheLeader(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {

@@ -181,7 +181,7 @@ func TestWithFreeMemoryAJobAboveItsReserveJustCompletes(t *testing.T) {
 func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	// Three jobs get 200 + 148 MiB each, and the node has 1150 MiB. What a job requests ahead of its
+	// Three jobs get 200 + 132 MiB each, and the node has 1150 MiB. What a job requests ahead of its
 	// usage counts.
 	c.node("{cpu: 8, memory: 1150MiB, user_slots: 8}")
 	_, waits, open := c.gate("gate")

@@ -89,7 +89,7 @@ func TestANodeThatHasLessMemoryEndsTheJobAboveItsReserveAndNotTheNewest(t *testi
 	c := newCluster(t)
 	n := c.node("{cpu: 8, memory: 2GiB, user_slots: 8}", "  memory_overdraft_timeout: 500ms", "  resource_adjustment_period: 50ms")
 	_, waits, open := c.gate("gate")
-	// Each job gets 200 + 148 MiB, and the first uses 385 MiB.
+	// Each job gets 200 + 132 MiB, and the first uses 385 MiB.
 	above := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 385*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	victim := c.awaitRunning(above, 1)[0]

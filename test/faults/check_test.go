@@ -18,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
 	"github.com/weirhq/weir/test/fakenode"
 )
 
@@ -108,6 +109,19 @@ func (c *cluster) checkVolume(before, after observed, stored float64, leader *sc
 
 // learnt reports whether a factor differs from the default.
 func learnt(factor float64) bool { return factor > 0 && math.Abs(factor-defaultFactor) > 0.1 }
+
+// checkBooks checks that the books of guarantees are the integral of their log.
+func (c *cluster) checkBooks() {
+	c.t.Helper()
+	report := c.ask(command{name: "get_report", parameters: []yson.Entry{yson.Pair("report", yson.String("guarantees")), yson.Pair("verify", yson.Boolean(true))}})
+	equal, err := dig(report, "verification", "equal")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if is, _ := equal.Boolean(); !is {
+		c.t.Errorf("the books of guarantees differ from their log: %v", report)
+	}
+}
 
 // checkFactor checks that the learnt memory factor has survived.
 func (c *cluster) checkFactor(before, after observed) {
@@ -307,6 +321,7 @@ func (c *cluster) finish(l *load, stored archive, endless ...*started) {
 	c.awaitNodes(func(t fakenode.Totals) bool { return t.Running == 0 && t.Unreported == 0 })
 	c.checkPools(l)
 	c.checkLedger(l, stored)
+	c.checkBooks()
 	c.checkAlerts()
 	c.checkLogs()
 }

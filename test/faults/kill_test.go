@@ -67,6 +67,7 @@ func (c *cluster) killAgainAndAgain(limit time.Duration) (worst time.Duration) {
 		lost = append(lost, c.checkVolume(before, after, volume, c.leader()))
 		c.checkFactor(before, after)
 		c.checkAlerts()
+		c.checkBooks()
 		c.checkOperations(l, stored)
 		if len(c.schedulers) > 1 {
 			await(t, "there is a standby", func() bool { return c.schedulers[0].standsBy() || c.schedulers[1].standsBy() })

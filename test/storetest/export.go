@@ -56,6 +56,7 @@ func (f *fixture) rich() {
 		HistoryBlocks:  []store.HistoryBlock{{Tree: "main", Pool: "prod", Level: 1, Start: at(0), Data: []byte{1, 2, 3}}},
 		LedgerRows:     []store.LedgerRow{{Tree: "main", Pool: "prod", Data: []byte{9}}, {Tree: "main", Pool: "prod", Level: 3600, Start: at(0), Data: []byte{1, 2}}},
 		LedgerTallies:  []store.LedgerTally{{Kind: "usage", Tree: "main", Level: 3600, Start: at(0), Data: []byte{7}}},
+		LedgerFacts:    []store.LedgerFacts{{Epoch: 3, Number: 1, Start: at(0), Finish: at(1), Gap: true, Data: []byte{8}}},
 		Forecasts:      []store.Forecast{{Operation: 1, Target: 1, Made: at(1), Tree: "main", Pool: "prod", Settled: at(2), Data: []byte("{}")}},
 		ForecastModels: []store.ForecastModel{{Name: "main", Updated: at(1), Data: []byte{1}}},
 	})
@@ -276,6 +277,25 @@ var historyChecks = []check{
 		query(store.TallyQuery{Level: 3600, From: at(0), To: at(3600)}, row("preemptions", "main", 3600, at(0), 5), row("usage", "gpu", 3600, at(0), 3), row("usage", "main", 3600, at(0), 6))
 		query(store.TallyQuery{Kind: "usage", Tree: "main", Level: 3600, From: at(0), To: at(7200)}, row("usage", "main", 3600, at(0), 6), row("usage", "main", 3600, at(3600), 2))
 		query(store.TallyQuery{Kind: "usage", Level: 86400, From: at(0), To: at(1)}, row("usage", "main", 86400, at(0), 4))
+	}},
+	{"the log of the ledger is selected by time, in the order of flushes", func(f *fixture) {
+		row := func(epoch, number int64, start, finish time.Time) store.LedgerFacts {
+			return store.LedgerFacts{Epoch: epoch, Number: number, Start: start, Finish: finish, Data: []byte{byte(number)}}
+		}
+		a, b, c := row(1, 1, at(0), at(10)), row(1, 2, at(10), at(20)), row(2, 1, at(20), at(30))
+		f.put(store.Rows{LedgerFacts: []store.LedgerFacts{c, a, b}})
+		query := func(from, to time.Time, want ...store.LedgerFacts) {
+			f.Helper()
+			rows, err := f.s.LedgerFacts(f.ctx, from, to)
+			f.ok(err)
+			f.same(rows, want)
+		}
+		query(at(0), at(100), a, b, c)
+		query(at(10), at(20), b)
+		query(at(30), at(100))
+		last, err := f.s.LastLedgerFacts(f.ctx)
+		f.ok(err)
+		f.same(last, at(30))
 	}},
 	{"forecasts are selected by pool, time and whether their outcomes are known", func(f *fixture) {
 		row := func(number, target int32, pool string, made, settled time.Time) store.Forecast {

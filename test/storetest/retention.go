@@ -187,9 +187,12 @@ var retentionChecks = []check{
 				}
 			}
 		}
+		for number, age := range []time.Duration{71 * time.Hour, 73 * time.Hour} {
+			rows.LedgerFacts = append(rows.LedgerFacts, store.LedgerFacts{Epoch: 1, Number: int64(number), Start: noon.Add(-age - time.Second), Finish: noon.Add(-age), Data: []byte{1}})
+		}
 		f.put(rows)
-		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 2 * (3 + 1)})
-		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 2})
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 2*(3+1) + 1})
+		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}, FactsAge: day}, noon), store.Removed{Ledger: 2 + 1})
 		for level, count := range map[int32]int{0: 1, 3600: 1, 86400: 4, 30 * 86400: 5} {
 			found, err := f.s.Ledger(f.ctx, store.LedgerQuery{Level: level, From: noon.Add(-1000 * day), To: at(1)})
 			f.ok(err)

@@ -205,12 +205,10 @@ func TestEachPageShowsWhatTheAPISays(t *testing.T) {
 		t.Parallel()
 		browse(t, with, host, "pages.test.mjs")
 	})
-	for _, look := range []string{"light 1280", "dark 1280", "light 390"} {
-		t.Run("axe "+look, func(t *testing.T) {
-			t.Parallel()
-			browse(t, with, host, "axe.test.mjs", "WEIR_LOOK="+look)
-		})
-	}
+	t.Run("axe", func(t *testing.T) {
+		t.Parallel()
+		browse(t, with, host, "axe.test.mjs")
+	})
 }
 
 // TestEachActionOfThePageWorks changes its cluster. The last browser needs a token, and from then

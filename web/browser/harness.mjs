@@ -70,6 +70,14 @@ export async function newPage(path, options) {
   return page;
 }
 
+/** go moves an open page to a place as its own links do, without loading it again. */
+export async function go(page, path) {
+  await page.evaluate((to) => {
+    history.pushState(null, '', to);
+    window.dispatchEvent(new Event('weir:moved'));
+  }, path);
+}
+
 export async function call(command, parameters = {}, token = process.env.WEIR_TOKEN) {
   const format = '<encode_utf8=%false>json';
   const response = await fetch(`${base}/api/v4/${command}`, {

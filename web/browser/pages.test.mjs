@@ -1,5 +1,6 @@
 // The screen agrees with the API.
 import assert from 'node:assert/strict';
+import {readFile} from 'node:fs/promises';
 import {after, afterEach, before, test} from 'node:test';
 
 import {call, close, closePages, get, newPage, open, shows, sleeper, startOperation, textOf, until} from './harness.mjs';
@@ -100,6 +101,99 @@ test('the page of a pool has its guarantee, bucket and charts', async () => {
   await shows(page, `${pool.specified_burst_guarantee_resources.cpu} CPU`);
   await page.getByRole('tab', {name: 'Charts'}).click();
   await until(async () => assert.ok((await page.locator('.chart canvas').count()) >= 4), 'charts are drawn');
+  page.mistakes();
+});
+
+test('promises: the calendar has a verdict for each day, and a day opens its causes', async () => {
+  const month = new Date().toISOString().slice(0, 7);
+  const line = (day, due, broken, causes = []) => ({
+    pool_tree: 'default', pool: 'production', resource: 'cpu', promised: 7200, asked: due, due, got: due - broken, unclaimed: 7200 - due, short: broken, broken,
+    kept: due > 0 ? 1 - broken / due : null, kept_time: due > 0 ? 1 : null, causes, ...(day ? {day} : {}),
+  });
+  const cause = [{cause: 'node_loss', amount: 1800, own: false}];
+  let lines;
+  const page = await newPage('/scheduling/default/production');
+  await page.route('**/api/v4/get_report', async (route) => {
+    const {from_time: from, by} = route.request().postDataJSON();
+    const first = from.slice(0, 8);
+    lines = by ? [line(`${first}01`, 3600, 1800, cause), line(`${first}02`, 3600, 0), line(`${first}03`, 0, 0)] : [line('', 7200, 1800, cause)];
+    await route.fulfill({json: {report: 'guarantees', pool_tree: 'default', from_time: from, to_time: from, pools: lines}});
+  });
+  await page.getByRole('tab', {name: 'Promises'}).click();
+  await shows(page, '75% of what was due was kept');
+  // The days of the last month are over, whatever day it is today.
+  await page.getByRole('button', {name: 'Previous month'}).click();
+  await until(() => assert.match(page.url(), /month=/), 'the month is in the address');
+  const day = (number, verdict) => page.getByRole('button', {name: new RegExp(`^${number} \\w+: ${verdict}`)});
+  await day(2, 'kept, 100%').waitFor();
+  await day(3, 'nothing was due').waitFor();
+  await day(2, 'kept').focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Enter');
+  await until(() => assert.match(page.url(), /day=\d{4}-\d\d-01/), 'the arrow and Enter choose the first day');
+  await page.getByRole('heading', {name: /1 \w+: broken/}).waitFor();
+  const row = page.getByRole('region', {name: 'Short by cause'}).getByRole('row', {name: /node loss/});
+  assert.match(await row.innerText(), /0\.5 CPU·h\s+50%/);
+  assert.equal(await page.getByRole('button', {name: 'Next month'}).isEnabled(), true);
+  await shows(page, 'weir report guarantees --tree default --pool production --month ');
+  assert.doesNotMatch(page.url(), new RegExp(`month=${month}`));
+  page.mistakes();
+});
+
+test('reports have what the API says, and are saved as weir report saves them', async () => {
+  const page = await newPage('/reports');
+  const {pools} = await call('get_report', {report: 'guarantees'});
+  const table = page.getByRole('region', {name: 'Promises'});
+  for (const pool of pools) await table.getByRole('link', {name: pool.pool, exact: true}).waitFor();
+  await page.getByRole('tab', {name: 'Usage'}).click();
+  const usage = await call('get_report', {report: 'usage'});
+  await page.getByRole('table', {name: 'Report'}).getByRole('link', {name: usage.lines[0].pool, exact: true}).first().waitFor();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', {name: 'Download CSV'}).click();
+  const text = await readFile(await (await saved).path(), 'utf8');
+  assert.equal(text.split('\r\n')[0], ['from', 'to', ...usage.columns].join(','));
+  await shows(page, `weir report usage --tree default --day ${new Date().toISOString().slice(0, 10)} --by pool,user`);
+  await page.getByRole('tab', {name: 'Waits'}).click();
+  await page.getByRole('columnheader', {name: 'Mean wait'}).waitFor();
+  await page.getByRole('tab', {name: 'Savings'}).click();
+  await page.getByRole('columnheader', {name: 'Overdrafts'}).waitFor();
+  // Who preempted whom, and cycles.
+  await page.route('**/api/v4/get_report', (route) =>
+    route.fulfill({json: {
+      report: 'preemptions', pool_tree: 'default', from_time: '', to_time: '', columns: ['victim'],
+      lines: [{tree: 'default', victim: 'research', winner: 'production', rule: 'aggressive', jobs: 7, wasted_jobs: 2, lost_cpu_core_s: 7200, net_cpu_core_s: -3600}],
+      watch: {minutes: 5, proven: 4, cycles: 1},
+      cycles: [{id: 1, timestamp: '2026-11-16T07:00:00Z', event_type: 'preemption_cycle', operations: ['1-2-3-4'], pools: ['research', 'production'], premises: 'victim_starves'}],
+    }}));
+  await page.getByRole('tab', {name: 'Preemptions'}).click();
+  await shows(page, 'In 4 of 5 minutes with preemptions cycles are proven absent. 1 cycle was found.');
+  assert.match(await page.getByRole('row', {name: /aggressive/}).innerText(), /research\s+production\s+aggressive\s+7\s+2\s+2\s/);
+  await page.getByRole('region', {name: 'Cycles'}).getByText('victim starves').waitFor();
+  // A refusal is shown in the server's words.
+  await page.unroute('**/api/v4/get_report');
+  await page.goto(new URL('/reports?tree=moon', page.url()).href);
+  await shows(page, 'There is no pool tree "moon"');
+  page.mistakes();
+});
+
+test('forecast accuracy: too few scored forecasts are no statement; enough are one with its chance', async () => {
+  const page = await newPage('/reports?report=waits');
+  await page.getByRole('columnheader', {name: 'Mean wait'}).waitFor();
+  const common = {pool_tree: 'default', pool: 'research', median_width_s: 60, pinball_s: 3};
+  await page.route('**/api/v4/get_report', (route) =>
+    route.fulfill({json: {
+      report: 'forecasts', pool_tree: 'default', from_time: '', to_time: '', columns: ['pool', 'target'],
+      lines: [
+        {...common, target: 'start', settled: 3, held: 3, coverage: 1, uncalibrated: 5, compared: 0},
+        {...common, target: 'finish', settled: 200, held: 120, coverage: 0.6, uncalibrated: 0, compared: 50, compared_pinball_s: 4, compared_ensemble_s: 8, compared_history_s: 6},
+      ],
+    }}));
+  await page.getByRole('tab', {name: 'Forecast accuracy'}).click();
+  await shows(page, 'Too few forecasts are scored to say how well they hold');
+  await shows(page, '8 forecasts scored');
+  await shows(page, '60% of 200 intervals held; 90% should');
+  await shows(page, '90% is outside');
+  assert.match(await page.getByRole('table', {name: 'Finish of operations: loss'}).innerText(), /Published\s+4 s\s+Ensemble alone\s+8 s\s+History alone\s+6 s/);
   page.mistakes();
 });
 
@@ -381,7 +475,7 @@ test('the page has a strict policy and no script of its own in its text', async 
   page.mistakes();
 });
 
-for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attributes', '/operations', '/nodes?view=map', '/simulator']) {
+for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attributes', '/operations', '/nodes?view=map', '/reports?report=usage', '/simulator']) {
   test(`everything on ${path} is reached by keyboard`, async () => {
     const page = await newPage(path);
     await page.locator('#content h1').first().waitFor();

@@ -1,13 +1,18 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
+	"github.com/weirhq/weir/internal/node/cdi"
 	"github.com/weirhq/weir/internal/node/cgroup"
 	"github.com/weirhq/weir/internal/node/gpu"
 	"github.com/weirhq/weir/internal/node/jobinit"
@@ -26,12 +31,60 @@ func inventoryOf(ctx context.Context, c *config.NodeGPUs) (*gpu.Inventory, error
 		}
 		return found, nil
 	}
-	return gpu.Detect()
+	found, err := gpu.Detect()
+	if err != nil || len(found.Devices) == 0 {
+		return found, err
+	}
+	tool, err := exec.LookPath(c.Tool.Value())
+	if err != nil { // nobody can tell whether GPUs are split
+		return found, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolPatience)
+	defer cancel()
+	return gpu.Split(ctx, found, tool)
+}
+
+// toolPatience is how long the tool may take to list the instances of GPUs.
+const toolPatience = 30 * time.Second
+
+// defaultCDI is the kind of NVIDIA's GPUs in CDI files.
+const defaultCDI = "nvidia.com/gpu"
+
+// describeGPUs adds what CDI files say to the GPUs of this machine.
+func describeGPUs(c *config.NodeGPUs, found *gpu.Inventory, log *slog.Logger) (*gpu.Inventory, error) {
+	kind := cmp.Or(c.CDI.Value(), defaultCDI)
+	if len(found.Devices) == 0 && !c.CDI.IsSet() {
+		return found, nil
+	}
+	devices, err := cdi.Read(c.CDIDirectories.Value(), kind)
+	if err != nil {
+		log.Warn("CDI files cannot be read", "error", err)
+	}
+	matched, hooks := 0, 0
+	if len(found.Devices) == 0 {
+		found = cdi.Inventory(devices)
+		matched = len(found.Devices)
+	} else {
+		matched = cdi.Attach(found, devices)
+	}
+	for _, d := range devices {
+		hooks += d.Hooks
+	}
+	if matched == 0 && c.CDI.IsSet() {
+		return nil, errors.Join(fmt.Errorf("gpus/cdi: %s: no CDI file in %s describes a device of this node", kind, strings.Join(c.CDIDirectories.Value(), ", ")), err)
+	}
+	if hooks > 0 {
+		log.Info("CDI files have hooks, which are not run", "kind", kind, "count", hooks)
+	}
+	return found, nil
 }
 
 // gpusOf are the GPUs that a node offers and how it reads their state. Alerts tell what it cannot do.
 func gpusOf(ctx context.Context, c *config.Node, directory string, level jobinit.Level, driver cgroup.Driver, log *slog.Logger) (g agent.GPUs, alerts []string, err error) {
 	found, err := inventoryOf(ctx, &c.GPUs)
+	if err == nil {
+		found, err = describeGPUs(&c.GPUs, found, log)
+	}
 	if err != nil {
 		return g, nil, err
 	}
@@ -51,7 +104,7 @@ func gpusOf(ctx context.Context, c *config.Node, directory string, level jobinit
 	switch path, err := exec.LookPath(c.GPUs.Tool.Value()); {
 	case c.GPUs.Fake.Value() > 0:
 		g.Reader = gpu.Fakes{Inventory: found, Directory: directory}
-	case c.GPUs.Command.Value() != "": // another maker's, which this tool does not know
+	case c.GPUs.Command.Value() != "" || cmp.Or(c.GPUs.CDI.Value(), defaultCDI) != defaultCDI: // another maker's, which this tool does not know
 	case err != nil:
 		log.Warn("the state of GPUs cannot be read", "error", err)
 		alerts = append(alerts, "gpus/tool: nobody notices a broken GPU: "+err.Error())

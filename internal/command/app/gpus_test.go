@@ -2,6 +2,8 @@ package app
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,7 +63,25 @@ func TestANodeOffersTheGPUsThatItHas(t *testing.T) {
 			t.Errorf("%s: %+v, alerts %q", test.name, g, alerts)
 		}
 	}
-	c := configured(t, "FAKE=2")
+	if err := os.WriteFile(filepath.Join(directory, "cards.json"), []byte(`{"cdiVersion": "0.6.0", "kind": "vendor.example/card", "devices": [
+		{"name": "GPU-fake-1", "containerEdits": {"env": ["CARD=1"], "deviceNodes": [{"path": "/dev/card1", "type": "c", "major": 1, "minor": 5}]}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := "CDI_DIRECTORIES=[" + directory + "]"
+	c := configured(t, "FAKE=2", "CDI=vendor.example/card", files)
+	g, _, err := gpusOf(t.Context(), &c.Node, directory, jobinit.Full, driver, slog.New(slog.DiscardHandler))
+	if err != nil || len(g.Devices) != 2 || len(g.Devices[0].Variables) != 0 || len(g.Devices[1].Variables) != 1 || len(g.Devices[1].Files) != 2 {
+		t.Errorf("with CDI files: %+v, %v", g.Devices, err)
+	}
+	c = configured(t, "CDI=vendor.example/card", files)
+	if g, _, err = gpusOf(t.Context(), &c.Node, directory, jobinit.Full, driver, slog.New(slog.DiscardHandler)); err != nil || len(g.Devices) != 1 || g.Devices[0].ID != "GPU-fake-1" || g.Reader != nil {
+		t.Errorf("devices of CDI files only: %+v, %v", g.Devices, err)
+	}
+	c = configured(t, "CDI=vendor.example/other", files)
+	if _, _, err = gpusOf(t.Context(), &c.Node, directory, jobinit.Full, driver, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "gpus/cdi: vendor.example/other: no CDI file in "+directory) {
+		t.Errorf("a kind that no file has: %v", err)
+	}
+	c = configured(t, "FAKE=2")
 	if _, alerts, err := gpusOf(t.Context(), &c.Node, directory, jobinit.None, driver, slog.New(slog.DiscardHandler)); err != nil || len(alerts) != 1 || !strings.HasPrefix(alerts[0], "isolation_lowered: ") {
 		t.Errorf("without a devices controller: alerts %q, %v", alerts, err)
 	}

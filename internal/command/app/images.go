@@ -1,10 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
@@ -36,6 +41,37 @@ func imagesOf(c *config.NodeImages, directory string, log *slog.Logger) (agent.I
 	}
 	cache, err := image.Open(imageOptions(c, filepath.Join(directory, "images"), registries, log))
 	return agent.Images{Cache: cache}, err
+}
+
+// runtimePatience is how long an OCI runtime may take to answer.
+const runtimePatience = 10 * time.Second
+
+// useRuntime has an OCI runtime make the containers of jobs in images. If it cannot be used, the node runs no such jobs and says so.
+func useRuntime(ctx context.Context, images *agent.Images, c *config.Node) (alerts []string) {
+	name, given := c.OCIRuntime.Get()
+	if !given || images.Cache == nil {
+		return nil
+	}
+	path, err := exec.LookPath(name)
+	switch {
+	case err != nil:
+	case !c.Supervisor.Value():
+		err = errors.New("it needs node/supervisor")
+	default:
+		ctx, cancel := context.WithTimeout(ctx, runtimePatience)
+		defer cancel()
+		var out []byte
+		if out, err = exec.CommandContext(ctx, path, "--version").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%s --version: %w: %s", path, err, strings.TrimSpace(string(out)))
+		}
+	}
+	if err != nil {
+		text := "oci_runtime_unusable: " + name + ": " + err.Error()
+		*images = agent.Images{Missing: text}
+		return []string{text}
+	}
+	images.Runtime = path
+	return nil
 }
 
 func imageOptions(c *config.NodeImages, directory string, registries *image.Registries, log *slog.Logger) image.Options {

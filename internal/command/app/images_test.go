@@ -232,8 +232,72 @@ func TestAnImageInAFileOfTheNodeNeedsNoRegistry(t *testing.T) {
 		t.Errorf("%s: %s", row.State, row.Result)
 	}
 	_, err = c.caller().StartOperation(t.Context(), client.Vanilla, inImage("team/other", "true"))
-	if err == nil || !strings.Contains(err.Error(), "no node has such an image; nodes have team/train:v2") {
+	if err == nil || !strings.Contains(err.Error(), "neither the cluster nor a node has such an image (weir image list); nodes have team/train:v2") {
 		t.Errorf("an image that no node has: %v", err)
+	}
+}
+
+// The archive is replaced after the operation has started and before its job does.
+func TestAJobRunsInAnImageOfTheCluster(t *testing.T) {
+	needRoot(t)
+	c := newScheduler(t, withImages("registry.example", ""))
+	load := func(says string) (digest string) {
+		archive := filepath.Join(t.TempDir(), "train.tar")
+		img := fakeimage.Image(t, v1.Config{Env: []string{"FROM_IMAGE=yes"}}, fakeimage.Base(t), fakeimage.Layer(t, fakeimage.Entry{Name: "says", Content: says, Mode: 0o644}))
+		digest = fakeimage.Save(t, archive, "team/train:v1", img)
+		content, err := os.ReadFile(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.writeFile("//sys/images/team/train/v1", content)
+		if err := c.caller().Set(t.Context(), "//sys/images/team/train/v1/@image_digest", digest, client.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	digest := load("old\n")
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage("team/train:v1", "cat /says >&2; echo $FROM_IMAGE >&2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load("new\n")
+	c.startNode(2, 2)
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || len(jobs) != 1 || c.stderr(jobs[0]) != "old\nyes\n" {
+		t.Fatalf("%s with %d jobs: %s", row.State, len(jobs), row.Result)
+	}
+	if whole := "team/train:v1@" + digest; c.imageOf(id) != whole {
+		t.Errorf("the operation has the image %s, want %s", c.imageOf(id), whole)
+	}
+	// An archive that does not have the image that its attribute names.
+	if err := c.caller().Set(t.Context(), "//sys/images/team/train/v1/@image_digest", digest, client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if row, jobs := c.runs(inImage("team/train:v1@"+digest, "true")); row.State != "completed" {
+		t.Errorf("the node has this image: %s with %d jobs: %s", row.State, len(jobs), row.Result)
+	}
+	c.writeFile("//sys/images/broken/v1", []byte("no archive, and too short for one"))
+	_, err = c.caller().StartOperation(t.Context(), client.Vanilla, inImage("broken:v1", "true"))
+	if err == nil || !strings.Contains(err.Error(), "was not written by weir image load") {
+		t.Errorf("a file without a digest: %v", err)
+	}
+	if err := c.caller().Set(t.Context(), "//sys/images/broken/v1/@image_digest", "sha256:"+strings.Repeat("0", 64), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if row, jobs := c.runs(inImage("broken:v1", "true")); row.State != "failed" || len(jobs) != 1 || !strings.Contains(string(jobs[0].Error), "it is no tar archive") {
+		t.Errorf("a file that is no archive: %s, %s", row.State, row.Result)
+	}
+	// Images that no job uses can be deleted from the node.
+	c.await("the node reports the image", func() bool { return len(c.node().Images) == 1 })
+	if err := c.caller().PruneImages(t.Context(), c.node().Name); err != nil {
+		t.Fatal(err)
+	}
+	c.await("the node has no images", func() bool { return len(c.node().Images) == 0 })
+	if quota := c.node().DiskQuota; quota != "watch" && quota != "project" {
+		t.Errorf("the node says that its disk quota is %q", quota)
+	}
+	if err := c.caller().PruneImages(t.Context(), "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("a node that is not there: %v", err)
 	}
 }
 

@@ -92,19 +92,25 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 		client.Close()
 		return nil, err
 	}
+	alerts = append(alerts, useRuntime(ctx, &images, c)...)
 	health, err := newHealth(c, log)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
+	rules, err := rulesOf(c), error(nil)
+	if rules.Disk.Project, err = projectQuota(c.Disk.Quota.Value(), directory, &isolation, log.With("node", name)); err != nil {
+		client.Close()
+		return nil, errors.Join(err, health.close())
+	}
 	a, err := agent.New(ctx, agent.Options{
-		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
+		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rules, Pace: paceOf(&c.Heartbeat),
 		Supervisor: supervisor, Isolation: isolation, Files: c.Files.Allow.Value(), CacheSize: c.Files.CacheSize.Value(), GPUs: gpus, Images: images, Check: checkOf(&c.Health),
 		NoShells:  !c.Shells.Value(),
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
-			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
+			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(), DiskQuota: diskQuota(&rules.Disk),
 		},
 	})
 	if err != nil {
@@ -266,10 +272,44 @@ func rulesOf(node *config.Node) agent.Rules {
 		LowRatio: d.LowRatio.Or(r.Disk.LowRatio), LowSize: d.LowSize.Or(r.Disk.LowSize),
 		FullRatio: d.FullRatio.Or(r.Disk.FullRatio), FullSize: d.FullSize.Or(r.Disk.FullSize),
 		CriticalRatio: d.CriticalRatio.Or(r.Disk.CriticalRatio), CriticalSize: d.CriticalSize.Or(r.Disk.CriticalSize),
-		WatchJobs: d.Quota.Value() == "watch", JobSize: d.DefaultLimit.Or(r.Disk.JobSize),
+		LimitJobs: d.Quota.Value() != "none", JobSize: d.DefaultLimit.Or(r.Disk.JobSize),
 	}
 	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))
 	return r
+}
+
+// projectQuota reports whether the file system limits the files of jobs. It does if the settings allow it, jobs run as users of their own, and the
+// file system of the data directory has project quotas.
+func projectQuota(quota, directory string, i *agent.Isolation, log *slog.Logger) (bool, error) {
+	if quota != "auto" && quota != "project" {
+		return false, nil
+	}
+	err := errors.New("jobs do not run as users of their own (isolation/run_as: job)")
+	if i.UIDs != (agent.UIDRange{}) {
+		if err = os.MkdirAll(directory, 0o711); err == nil {
+			err = jobproxy.ProbeQuota(directory, i.UIDs.Last)
+		}
+	}
+	switch {
+	case err == nil:
+		log.Info("the file system limits the files of jobs", "quota", "project")
+	case quota == "project":
+		return false, fmt.Errorf("disk/quota: project: %w; auto watches the files of jobs instead", err)
+	default:
+		log.Info("the files of jobs are watched: the file system does not limit them", "quota", "watch", "cause", err)
+	}
+	return err == nil, nil
+}
+
+// diskQuota names how the files of jobs are held to their limits.
+func diskQuota(r *agent.DiskRules) string {
+	switch {
+	case !r.LimitJobs:
+		return "none"
+	case r.Project:
+		return "project"
+	}
+	return "watch"
 }
 
 // slotsPerCore is the default number of jobs that a node offers to run per core.

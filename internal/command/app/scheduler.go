@@ -152,10 +152,14 @@ func (s *Scheduler) listenLocal(c *config.Scheduler) (net.Listener, error) {
 		}
 		return listener, nil
 	}
-	listener, err := gate.ListenLocal(client.SocketPath(s.Address))
+	path := client.SocketPath(s.Address)
+	listener, err := gate.ListenLocal(path)
 	if err != nil {
 		s.log.Warn("no socket: commands on this machine need a token", "error", err)
 		return nil, nil
+	}
+	if err := gate.RemoveStale(filepath.Dir(path), time.Now()); err != nil {
+		s.log.Warn("sockets of schedulers that were killed cannot be removed", "error", err)
 	}
 	return listener, nil
 }

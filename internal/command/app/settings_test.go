@@ -33,9 +33,10 @@ var opened = map[string]bool{
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, // see images_test.go
-	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true,
+	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true, "node/oci_runtime": true,
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"node/gpus/cdi": true, "node/gpus/cdi_directories": true, // see gpus_test.go
 	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
 	"scheduler/kubernetes/enabled": true, "scheduler/kubernetes/kubeconfig": true, "scheduler/kubernetes/context": true,
 	"scheduler/kubernetes/namespace": true, "scheduler/kubernetes/service_account": true, "scheduler/kubernetes/default_image": true,

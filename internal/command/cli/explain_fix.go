@@ -130,6 +130,9 @@ func writeAdvice(w io.Writer, a *client.Advice, name, when string) error {
 		}
 		fmt.Fprintf(w, "     %s\n", effect)
 	}
+	if f := a.Forecast; f != nil && f.Start != nil && a.Outcome != "starts_now" {
+		fmt.Fprintf(w, "By itself it starts %s%s.\n", etaText(time.Now(), f.Start), recordText(f.Start))
+	}
 	if a.Further > 0 {
 		fmt.Fprintf(w, "%s; --as and -o json narrow the list.\n", plural(a.Further, "more change helps", "more changes help"))
 	}

@@ -44,6 +44,9 @@ func TestExplainFixListsCommandsThatHelp(t *testing.T) {
 	if said := b.refused("explain", "pool:reserch"); !strings.Contains(said, "there is no pool reserch; did you mean research?") || strings.Contains(said, "orchid") {
 		t.Error(said)
 	}
+	if said := b.refused("forecast", "reserch"); !strings.Contains(said, "there is no pool reserch, and operations have ids or aliases, such as *nightly; did you mean research?") {
+		t.Error(said)
+	}
 	b.ok("op", "abort", first, late)
 	for _, args := range [][]string{{"explain", late}, {"explain", "*late", "--fix"}} {
 		if out := b.ok(args...); !strings.Contains(out, "Operation "+late+" has ended: aborted at ") || !strings.Contains(out, "weir op get "+late+" shows more.") {

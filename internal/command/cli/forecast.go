@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 func newForecastCommand(opts *options) *cobra.Command {
@@ -44,9 +45,18 @@ always a pool. weir report forecasts tells how well forecasts held.`,
 
 func (s *session) forecast(tree, name string) error {
 	pool, marked := strings.CutPrefix(name, poolPrefix)
-	if !marked {
+	if isID := beginningOfID.MatchString(name) || strings.HasPrefix(name, "*"); !marked && !isID {
 		names, err := s.PoolNames(s.ctx, tree)
-		marked = err == nil && slices.Contains(names, name) && !beginningOfID.MatchString(name)
+		if err != nil {
+			return err
+		}
+		if marked = slices.Contains(names, name); !marked {
+			message := fmt.Sprintf("there is no pool %s, and operations have ids or aliases, such as *nightly", name)
+			if near, found := document.Nearest(name, names); found {
+				message += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return errors.New(message)
+		}
 	}
 	if marked {
 		x, err := s.ForecastPool(s.ctx, tree, pool)
@@ -167,23 +177,12 @@ func newReportForecastsCommand(opts *options) *cobra.Command {
 		Long: `Report for every pool how well its forecasts held (weir forecast), by target: the start or the finish of operations. The report is
 about forecasts that were made in the period and whose outcomes are known. HELD is the part of the calibrated ones whose outcome was
 within the 90 % interval, WIDTH the median length of these intervals. LOSS is the pinball loss in seconds, averaged over three quantiles:
-of what was published, of the ensemble and of the quantiles of recent waits; less is better.`,
+of what was published, of the ensemble and of the quantiles of recent waits; less is better. With -o csv, the columns compared_… have the
+losses on the forecasts that both the ensemble and the history made.`,
 		Example: `  weir report forecasts
   weir report forecasts --month 2026-10 -o csv`,
 		Args: noArgs,
-		RunE: r.do(func(s *session, _ []string) error {
-			if err := flags.read(); err != nil {
-				return err
-			}
-			report, err := s.ReportForecasts(s.ctx, flags.query)
-			if err != nil {
-				return err
-			}
-			if flags.format.csv {
-				return reportCSV(s.out, report)
-			}
-			return s.print(report.Raw, func(w io.Writer) error { return writeForecastReport(w, report) })
-		}),
+		RunE: r.do(flags.table((*client.Client).ReportForecasts, writeForecastReport)),
 	}
 	flags.addTo(r, cmd)
 	return r.addTo(cmd)

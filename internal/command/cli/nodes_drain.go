@@ -46,6 +46,7 @@ func writeNode(w io.Writer, n *client.Node) error {
 		row(k, amountText(k, n.Usage.Of(k))+" of "+amountText(k, n.Limits.Of(k))+" in use")
 	}
 	row("isolation", isolationText(&n.Isolation))
+	row("disk quota", n.DiskQuota)
 	row("version", n.Version)
 	row("registered", stamp(n.Registered))
 	row("last seen", stamp(n.LastSeen))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/why"
@@ -20,7 +21,8 @@ import (
 )
 
 func newReplayCommand() *cobra.Command {
-	var until, with, tree string
+	var until string
+	var again rerunFlags
 	cmd := &cobra.Command{
 		Use:   "replay FILE [explain OPERATION|pool:NAME|cluster | pools | shares | what-if FILE]",
 		Short: "Repeat a recorded journal exactly, and ask about any moment in it",
@@ -30,11 +32,12 @@ decides otherwise than the one that wrote the journal. No scheduler is needed.
 
 With a question, the answer is about the moment of --until, or the end of the journal. explain tells what an operation, a pool or the
 cluster waited for, pools what pools used and demanded, shares what they were entitled to and by which cause, what-if what changes would
-have done in the hours after it. Reasons that only a live scheduler knows, such as banned nodes, are not part of a journal.
+have done in the hours after it. Reasons outside the core, such as banned nodes, are part of the journal.
 
-With --with POOLS, run the recorded time again with the pools of a file as for weir apply. This is not exact: what users did and which nodes
-there were is kept, but other jobs run, and each runs as long as it did when it completed. Three figures stand side by side: recorded, again
-with the recorded pools, which shows the error of the model, and again with the new pools.
+With --with POOLS, run the recorded time again with the pools of a file as for weir apply; with --set, with other options of pools; with
+--nodes, with more or fewer nodes. This is not exact: what users did and which other nodes there were is kept, but other jobs run, and each
+runs as long as it did when it completed. Three figures stand side by side: recorded, again as recorded, which shows the error of the model,
+and again with the changes.
 
 A journal that ends inside a frame, because its writer was killed or the file was cut, is replayed up to there.`,
 		Example: `  weir journal export today.journal
@@ -42,7 +45,8 @@ A journal that ends inside a frame, because its writer was killed or the file wa
   weir replay today.journal pools
   weir replay today.journal explain cluster
   weir replay today.journal what-if - <<< 'changes: [{pool: research, set: {weight: 3}}]'
-  weir replay today.journal --with examples/production-research.yaml`,
+  weir replay today.journal --with examples/production-research.yaml
+  weir replay today.journal --set //sys/pools/research/@weight=3 --nodes +2=node-1`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			moment, err := momentOf("until", until)
@@ -56,12 +60,12 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 			defer closeInput()
 			r := &replay{cmd: cmd, out: cmd.OutOrStdout(), label: label, player: journal.NewPlayer(input)}
 			switch {
-			case with != "" && len(args) > 1:
-				return usageErrorf("replay takes a question or --with, not both")
-			case with != "":
-				return r.with(cmd.Context(), with, tree, moment)
-			case tree != "":
+			case again.asked() && len(args) > 1:
+				return usageErrorf("replay takes a question, or --with, --set and --nodes, not both")
+			case again.tree != "" && again.file == "":
 				return usageErrorf("--tree is the tree of --with")
+			case again.asked():
+				return r.with(cmd.Context(), &again, moment)
 			}
 			question, err := r.question(args[1:])
 			if err != nil {
@@ -74,8 +78,10 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 			return question(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&with, "with", "", "run the recorded time again with the pools of this file")
-	cmd.Flags().StringVar(&tree, "tree", "", "the tree of these pools; the default one if unset")
+	cmd.Flags().StringVar(&again.file, "with", "", "run the recorded time again with the pools of this file")
+	cmd.Flags().StringVar(&again.tree, "tree", "", "the tree of these pools; the default one if unset")
+	cmd.Flags().StringArrayVar(&again.sets, "set", nil, "run it again with an option of a pool or tree: PATH=VALUE, such as //sys/pools/research/@weight=3 (repeatable)")
+	cmd.Flags().StringArrayVar(&again.nodes, "nodes", nil, "run it again with other nodes: +COUNT=NODE adds nodes like one, -NODE leaves one out (repeatable)")
 	cmd.Flags().StringVar(&until, "until", "", "stop at this moment, such as 2026-10-31T12:00:00Z; the end if unset")
 	return cmd
 }
@@ -210,19 +216,9 @@ func (r *replay) find(name string) (core.OperationID, error) {
 	return found, fmt.Errorf("the journal knows no operation %s up to %s", name, stamp(r.player.Now))
 }
 
-// gates are the reasons that follow from the core: nodes that a new leader awaits.
-func (r *replay) gates() (g why.Gates) {
-	for _, a := range r.player.Core.Awaited() {
-		g.Nodes = append(g.Nodes, why.NodeGate{
-			Node: a.Node, Name: r.player.Core.NodeName(a.Node), Code: why.NodeAwaited, Resources: r.player.Core.NodeResources(a.Node), Tags: r.player.Core.NodeTags(a.Node),
-		})
-	}
-	return g
-}
-
 // explain tells what an operation, a pool or all trees waited for.
 func (r *replay) explain(subject string) error {
-	scene := why.Look(r.player.Core, r.player.Now, r.gates())
+	scene := why.Look(r.player.Core, r.player.Now, recorder.GatesOf(r.player))
 	if subject == "cluster" {
 		for _, tree := range scene.Trees() {
 			if err := r.explainPool(scene, tree, core.RootName); err != nil {

@@ -2,17 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirhq/weir/client"
-	"github.com/weirhq/weir/internal/engine/core"
-	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/sim/ahead"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/notation"
-	"github.com/weirhq/weir/internal/value/resource"
 )
 
 func parseDocument(label string, data []byte) (document.Value, error) {
@@ -35,7 +31,7 @@ func (r *replay) whatIf(ctx context.Context, file string) error {
 	}
 	update, heartbeat := periodsOf(r.player.Header)
 	report, err := ahead.Run(ctx, ahead.Base{
-		Core: r.player.Core, Now: r.player.Now, Gates: r.gates(), UpdatePeriod: update, HeartbeatPeriod: heartbeat, Name: r.name,
+		Core: r.player.Core, Now: r.player.Now, Gates: recorder.GatesOf(r.player), UpdatePeriod: update, HeartbeatPeriod: heartbeat, Name: r.name,
 	}, plan)
 	if err != nil {
 		return err
@@ -45,38 +41,12 @@ func (r *replay) whatIf(ctx context.Context, file string) error {
 
 // aheadNames resolves the names in a document of changes.
 func (r *replay) aheadNames() ahead.Names {
-	c := r.player.Core
-	configuration := c.Configuration()
-	tree := func(name string) (*pooltree.Tree, bool) {
-		for _, t := range configuration.Trees {
-			if t.Name == name {
-				return t.Value, true
-			}
-		}
-		return nil, false
+	names := ahead.NamesOf(r.player.Core, "root", nil)
+	names.Operation = func(name string) (string, error) {
+		id, err := r.find(name)
+		return r.name(id), err
 	}
-	return ahead.Names{
-		User: "root", DefaultTree: configuration.Default, Tree: tree,
-		Replace: func(name string, v document.Value) (*pooltree.Tree, error) {
-			if _, there := tree(name); !there {
-				return nil, fmt.Errorf("there is no pool tree %q", name)
-			}
-			config, _, err := pooltree.FromValue(v, pooltree.Options{KeepUnknown: true})
-			return config, err
-		},
-		Node: func(name string) (resource.Amounts, []string, bool) {
-			i := slices.IndexFunc(c.OpenNodes(), func(id core.NodeID) bool { return c.NodeName(id) == name })
-			if i < 0 {
-				return resource.Amounts{}, nil, false
-			}
-			id := c.OpenNodes()[i]
-			return c.NodeResources(id), c.NodeTags(id), true
-		},
-		Operation: func(name string) (string, error) {
-			id, err := r.find(name)
-			return r.name(id), err
-		},
-	}
+	return names
 }
 
 // effectsOf is a report in the form that the API has.

@@ -111,8 +111,12 @@ A flow guarantee of a relaxed pool is a promise about days. FLOW says on how man
 least 99 % of it by its flow; with --by day it says whether it did.
 
 Amounts are of the dominant resource of the pool's demand, multiplied by time; a pool has a line for each resource that was dominant.
-Without flags, the report is about today, in UTC. It consists of whole hours.`,
+Without flags, the report is about today, in UTC. It consists of whole hours.
+
+--verify recomputes the books from the log of everything that changed them, which is kept for three days, and compares every hour, and
+days and months with their hours. It prints whether they are equal, or where they differ; the exit code is then 1.`,
 		Example: `  weir report guarantees
+  weir report guarantees --verify
   weir report guarantees --day 2026-10-31 --pool production
   weir report guarantees --month 2026-10 --by day
   weir report guarantees --month 2026-10 -o csv`,
@@ -127,6 +131,9 @@ Without flags, the report is about today, in UTC. It consists of whole hours.`,
 			report, err := s.ReportGuarantees(s.ctx, flags.query)
 			if err != nil {
 				return err
+			}
+			if flags.query.Verify {
+				return s.printVerification(report)
 			}
 			if flags.format.csv {
 				return writeGuaranteesCSV(s.out, report)
@@ -144,8 +151,41 @@ Without flags, the report is about today, in UTC. It consists of whole hours.`,
 	}
 	flags.addTo(r, cmd)
 	cmd.Flags().Var(&dayFlag{&byDay}, "by", "divide the lines: day")
+	cmd.Flags().BoolVar(&flags.query.Verify, "verify", false, "compare the books with the log")
 	r.mustComplete(cmd, "by", cobra.FixedCompletions([]cobra.Completion{"day"}, cobra.ShellCompDirectiveNoFileComp))
 	return r.addTo(cmd)
+}
+
+// mostDifferences limits the differences that are printed.
+const mostDifferences = 20
+
+// printVerification prints whether the books equal the log. Differences are an error.
+func (s *session) printVerification(report *client.GuaranteeReport) error {
+	v := report.Verification
+	if v == nil {
+		return errors.New("the scheduler does not verify its books: it is of an earlier version")
+	}
+	err := s.print(report.Raw.Get("verification"), func(w io.Writer) error {
+		writeSpan(w, v.From, v.To)
+		if v.Equal {
+			fmt.Fprintf(w, "The books equal the log: %s, %s and %s of pools were compared.\n",
+				plural(v.Hours, "hour", "hours"), plural(v.Days, "day", "days"), plural(v.Months, "month", "months"))
+		}
+		for _, d := range v.Differences[:min(len(v.Differences), mostDifferences)] {
+			fmt.Fprintf(w, "%s, %s of %s, %s %s: stored %s, computed %s\n", d.Pool, d.Level, d.Start.UTC().Format(time.RFC3339), d.Resource, d.Figure, d.Stored, d.Computed)
+		}
+		if more := len(v.Differences) - mostDifferences; more > 0 {
+			fmt.Fprintf(w, "and %d more\n", more)
+		}
+		if len(v.Unverified) > 0 {
+			fmt.Fprintf(w, "%s cannot be verified: the log is kept for three days, and starts with the first flush after an upgrade.\n", plural(int64(len(v.Unverified)), "hour", "hours"))
+		}
+		return nil
+	})
+	if err == nil && !v.Equal {
+		err = errors.New("the books differ from the log")
+	}
+	return err
 }
 
 // dayFlag is a flag whose only value is day.
@@ -265,7 +305,7 @@ func writeGuaranteesCSV(w io.Writer, report *client.GuaranteeReport) error {
 	for cause := range ledger.CauseCount {
 		header = append(header, cause.String())
 	}
-	header = append(header, "day", "flow", "flow_due", "flow_got", "flow_overflowed", "flow_kept")
+	header = append(header, "day", "flow", "flow_due", "flow_got", "flow_overflowed", "flow_kept", "surplus")
 	if err := out.Write(header); err != nil {
 		return err
 	}
@@ -301,6 +341,7 @@ func writeGuaranteesCSV(w io.Writer, report *client.GuaranteeReport) error {
 		} else {
 			line = append(line, "", "", "", "", "")
 		}
+		line = append(line, number(p.Surplus))
 		if err := out.Write(line); err != nil {
 			return err
 		}

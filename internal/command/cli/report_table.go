@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -37,6 +38,23 @@ func (f *reportFlags) addTo(r *remote, cmd *cobra.Command) {
 func (f *reportFlags) read() (err error) {
 	f.query.From, f.query.To, err = f.when.read()
 	return err
+}
+
+// table returns what runs a report whose lines have columns.
+func (f *reportFlags) table(ask func(*client.Client, context.Context, client.ReportQuery) (*client.Report, error), write func(io.Writer, *client.Report) error) func(*session, []string) error {
+	return func(s *session, _ []string) error {
+		if err := f.read(); err != nil {
+			return err
+		}
+		report, err := ask(s.Client, s.ctx, f.query)
+		if err != nil {
+			return err
+		}
+		if f.format.csv {
+			return reportCSV(s.out, report)
+		}
+		return s.print(report.Raw, func(w io.Writer) error { return write(w, report) })
+	}
 }
 
 // reportCSV writes the lines of a report in the order of its columns. Columns are only ever added, at the end.
@@ -118,19 +136,7 @@ if shares did not change, no victim was left below its tolerance and every winne
   weir report preemptions --day 2026-10-31 --pool production
   weir report preemptions --month 2026-10 -o csv`,
 		Args: noArgs,
-		RunE: r.do(func(s *session, _ []string) error {
-			if err := flags.read(); err != nil {
-				return err
-			}
-			report, err := s.ReportPreemptions(s.ctx, flags.query)
-			if err != nil {
-				return err
-			}
-			if flags.format.csv {
-				return reportCSV(s.out, report)
-			}
-			return s.print(report.Raw, func(w io.Writer) error { return writePreemptions(w, report) })
-		}),
+		RunE: r.do(flags.table((*client.Client).ReportPreemptions, writePreemptions)),
 	}
 	flags.addTo(r, cmd)
 	return r.addTo(cmd)

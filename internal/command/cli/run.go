@@ -77,7 +77,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
 	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name (repeatable)")
-	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one that nodes have; if unset, jobs see the programs of their node")
+	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one of weir image list; if unset, jobs see the programs of their node")
 	flags.StringArrayVar(&c.outputs, "output", nil, "files to keep of the jobs' directory, such as out/ or 'log/*.txt'; weir op artifacts fetches them (repeatable)")
 	flags.BoolVar(&c.resume, "resume", false, "give a job that restarts, for example after preemption, the files of --output that its last attempt left")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")

@@ -115,7 +115,7 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 		return c.runForecasts(cmd, s)
 	}
 	bar := newProgress(cmd.ErrOrStderr(), time.Second)
-	result, err := sim.Run(cmd.Context(), s, sim.Options{Verify: c.verify, Progress: bar.showRun})
+	result, err := sim.Run(cmd.Context(), s, sim.Options{Verify: c.verify, Promises: true, Progress: bar.showRun})
 	bar.clear()
 	if err != nil {
 		return err

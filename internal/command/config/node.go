@@ -22,6 +22,7 @@ type Node struct {
 	Pprof            opt[bool]
 	Cgroup           Cgroup
 	Supervisor       opt[bool]
+	OCIRuntime       opt[string]
 	Isolation        Isolation
 	Shells           opt[bool]
 	Files            NodeFiles
@@ -142,8 +143,8 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[float64] { return &c.CriticalRatio }, ratios.Default(0.01)),
 	fixed("critical_size", "The same for the bytes that are free. It counts for at most a tenth of the file system.",
 		func(c *NodeDisk) *opt[int64] { return &c.CriticalSize }, memory.Default(512<<20)),
-	fixed("quota", "How the files of a job are held to its disk_request. watch: the node adds them up every few seconds, and a job that takes more fails. none: not at all.",
-		func(c *NodeDisk) *opt[string] { return &c.Quota }, wordsOf("watch", "none").Default("watch")),
+	fixed("quota", "How the files of a job are held to its disk_request. project: by a project quota of the file system; a node whose file system has none does not start. watch: the node adds them up every few seconds, and a job that takes more fails. auto: project if the file system of data_dir can, else watch. none: not at all.",
+		func(c *NodeDisk) *opt[string] { return &c.Quota }, wordsOf("auto", "project", "watch", "none").Default("auto")),
 	fixed("default_limit", "What the files of a job may take that has no disk_request. 0: any amount.",
 		func(c *NodeDisk) *opt[int64] { return &c.DefaultLimit }, memory.Default(10<<30)),
 })
@@ -180,10 +181,10 @@ var nodeFilesGroup = newGroup([]row[NodeFiles]{
 
 // NodeGPUs configures how a node finds its GPUs and reads their state.
 type NodeGPUs struct {
-	Command, Tool opt[string]
-	Period        opt[time.Duration]
-	Libraries     opt[[]string]
-	Fake          opt[int]
+	Command, Tool, CDI        opt[string]
+	Period                    opt[time.Duration]
+	Libraries, CDIDirectories opt[[]string]
+	Fake                      opt[int]
 }
 
 var nodeGPUGroup = newGroup([]row[NodeGPUs]{
@@ -195,6 +196,10 @@ var nodeGPUGroup = newGroup([]row[NodeGPUs]{
 		func(c *NodeGPUs) *opt[string] { return &c.Command }, document.Texts),
 	fixed("libraries", "Directories with the driver's libraries outside /usr, which jobs with GPUs and the isolation level full see read-only.",
 		func(c *NodeGPUs) *opt[[]string] { return &c.Libraries }, paths),
+	fixed("cdi", "The kind of devices in CDI files, such as nvidia.com/gpu. What the files say about a GPU of the node, jobs that have it get: device files, variables, and with the isolation level full also mounts, read-only. If the node finds no GPUs otherwise and this is set, it offers the devices of this kind. Unset: nvidia.com/gpu, for GPUs that the driver has.",
+		func(c *NodeGPUs) *opt[string] { return &c.CDI }, document.Words),
+	fixed("cdi_directories", "Where CDI files are.",
+		func(c *NodeGPUs) *opt[[]string] { return &c.CDIDirectories }, paths.Default([]string{"/etc/cdi", "/var/run/cdi"})),
 	fixed("fake", "For tests: offer this many devices that do nothing. The text in the file gpu-fault-INDEX of data_dir makes one unwell.",
 		func(c *NodeGPUs) *opt[int] { return &c.Fake }, document.Between(document.Ints, 0, 1024).Default(0)),
 })
@@ -260,6 +265,8 @@ var nodeGroup = newGroup(
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
 		fixed("supervisor", "Run all jobs of the node in one small process. false: a larger process for each job.",
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools.Default(true)),
+		fixed("oci_runtime", "An OCI runtime such as runc, or its path, that makes the containers of jobs in images. It costs several times the CPU time of the node's own way. Unset: the node's own way.",
+			func(c *Node) *opt[string] { return &c.OCIRuntime }, document.Words),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		fixed("shells", "Let users who may manage an operation run shells and commands in its jobs: weir job shell, weir job exec.",
 			func(c *Node) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),

@@ -36,7 +36,7 @@ func adviseOperation(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	a, names := answer.Value, c.operationNames()
+	a, names := answer.Value, c.operationNames(answer.Glass)
 	fixes := make([]yson.Node, len(a.Fixes))
 	for i := range a.Fixes {
 		fixes[i] = c.fixNode(&a.Fixes[i], names)
@@ -57,9 +57,14 @@ func adviseOperation(c *call) (yson.Node, error) {
 	for i, g := range a.Gates {
 		gates[i] = yson.Map(yson.Pair("code", yson.String(g.Code.String())), yson.Pair("until", wire.Instant(g.Until)))
 	}
+	byItself := yson.Entity()
+	if board := c.Server.Forecasts(); board.Operations[v.Number] != nil {
+		byItself = yson.Map(orchid.ForecastEntries(board, board.Operations[v.Number])...)
+	}
 	return yson.Map(
 		yson.Pair("operation_id", yson.String(v.ID.String())),
 		yson.Pair("as_of", wire.Instant(answer.Glass.AsOf)), yson.Pair("epoch", yson.Int64(int64(answer.Glass.Epoch))),
+		yson.Pair("forecast", byItself),
 		yson.Pair("outcome", yson.String(a.Outcome.String())),
 		yson.Pair("job_count", yson.Int64(int64(a.Jobs))), yson.Pair("starts_without_change", yson.Int64(int64(a.Starts))),
 		yson.Pair("first_start_without_change", instantOrNothing(a.First)),

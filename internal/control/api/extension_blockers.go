@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
@@ -20,15 +21,24 @@ const anotherOperation = "another operation"
 
 // operationNames returns the names of operations for the caller: all of them if the caller may list
 // operations, otherwise the caller's own.
-func (c *call) operationNames() namer {
+func (c *call) operationNames(g *server.Glass) namer {
 	all := c.mayReadAt(orchid.OperationsPath) == nil
 	return func(id core.OperationID) string {
 		op, there := c.Server.OperationByNumber(id)
 		if all || there && op.User == c.Who.User {
-			return c.Server.NameOf(id)
+			return g.NameOf(c.Server, id)
 		}
 		return anotherOperation
 	}
+}
+
+// asOf returns the past moment that a question is about; zero means now.
+func (c *call) asOf() (time.Time, error) {
+	at, err := c.Parameters.Moment("as_of")
+	if err == nil && at.After(c.Now) {
+		err = wire.Errorf(wire.CodeGeneric, "Error parsing parameter /as_of: %s is in the future", at.UTC().Format(time.RFC3339))
+	}
+	return at, err
 }
 
 func startsNode(starts int, node string) yson.Node {
@@ -218,7 +228,11 @@ func explainPool(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	answer, err := c.Server.ExplainPool(c.Context, c.Who.User, tree, pool)
+	asOf, err := c.asOf()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	answer, err := c.Server.ExplainPool(c.Context, c.Who.User, tree, pool, asOf)
 	var missing *core.PoolError
 	if errors.As(err, &missing) {
 		return yson.Node{}, wire.Errorf(wire.CodeResolve, "%s", missing.Error())
@@ -226,7 +240,7 @@ func explainPool(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return poolNode(answer.Value, answer.Glass, c.operationNames()), nil
+	return poolNode(answer.Value, answer.Glass, c.operationNames(answer.Glass)), nil
 }
 
 func poolNode(x *why.Pool, g *server.Glass, names namer) yson.Node {
@@ -287,11 +301,15 @@ func explainCluster(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
-	answer, err := c.Server.ExplainCluster(c.Context, c.Who.User)
+	asOf, err := c.asOf()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	names := c.operationNames()
+	answer, err := c.Server.ExplainCluster(c.Context, c.Who.User, asOf)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	names := c.operationNames(answer.Glass)
 	trees := make([]yson.Node, len(answer.Value.Trees))
 	for i, x := range answer.Value.Trees {
 		trees[i] = poolNode(x, answer.Glass, names)

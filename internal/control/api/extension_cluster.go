@@ -154,6 +154,7 @@ func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 		yson.Pair("gpus", pathtree.GPUs(n)),
 		yson.Pair("images", pathtree.Images(n)),
 		yson.Pair("isolation", pathtree.Isolation(n)),
+		yson.Pair("disk_quota", wire.OrEntity(n.DiskQuota)),
 		yson.Pair("alerts", wire.Texts(alerts)))
 }
 

@@ -18,25 +18,32 @@ func explainOperation(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	v := c.operation
-	if err := v.MustLive(); err != nil {
+	asOf, err := c.asOf()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if asOf.IsZero() {
+		err = v.MustLive()
+	}
+	if err != nil {
 		return yson.Node{}, err
 	}
 	sole, err := c.Parameters.Boolean("sole", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	answer, err := c.Server.ExplainOperation(c.Context, c.Who.User, v.Number, sole)
+	answer, err := c.Server.ExplainOperation(c.Context, c.Who.User, v.Number, sole, asOf)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	found, names := answer.Value, c.operationNames()
+	found, names := answer.Value, c.operationNames(answer.Glass)
 	x := &found.Facts
 	trees, treeNames := make([]yson.Node, len(x.Trees)), make([]string, len(x.Trees))
 	for i := range x.Trees {
 		trees[i], treeNames[i] = explainedTree(&x.Trees[i]), x.Trees[i].Tree
 	}
 	held := yson.Entity()
-	if text := c.Server.HeldBackIn(treeNames...); text != "" {
+	if text := c.Server.HeldBackIn(treeNames...); text != "" && asOf.IsZero() {
 		held = yson.String(text)
 	}
 	block := yson.Entity()

@@ -54,7 +54,7 @@ func forecastPool(c *call) (yson.Node, error) {
 	if !there {
 		return yson.Node{}, wire.Errorf(wire.CodeResolve, "There is no pool %q in tree %q", pool, name)
 	}
-	board, names := c.Server.Forecasts(), c.operationNames()
+	board, names := c.Server.Forecasts(), c.operationNames(nil)
 	below := map[core.OperationID]bool{}
 	for id, f := range board.Operations {
 		at, there := tree.Pool(f.Pool)
@@ -103,6 +103,10 @@ type forecastLine struct {
 	loss          [forecast.MethodCount]float64
 	scored        [forecast.MethodCount]int
 	shown         float64
+	// compared counts the forecasts that every method made; the losses on them can be compared.
+	compared      int
+	comparedLoss  [forecast.MethodCount]float64
+	comparedShown float64
 }
 
 // reportForecasts states how well forecasts held, by pool and target.
@@ -163,6 +167,17 @@ func (l *forecastLine) add(f *forecast.Forecast, outcome float64) {
 		l.uncalibrated++
 	}
 	l.shown += forecast.Loss(q, outcome)
+	everywhere := true
+	for m := range forecast.MethodCount {
+		everywhere = everywhere && f.Raw.There[m]
+	}
+	if everywhere {
+		l.compared++
+		l.comparedShown += forecast.Loss(q, outcome)
+		for m := range forecast.MethodCount {
+			l.comparedLoss[m] += forecast.Loss(f.Corrected[m], outcome)
+		}
+	}
 	for m := range forecast.MethodCount {
 		if f.Raw.There[m] {
 			l.loss[m] += forecast.Loss(f.Corrected[m], outcome)
@@ -194,4 +209,8 @@ func (l *forecastLine) put(t *reportTable, tree string) {
 	t.put("pinball_s", mean(l.shown, l.settled+l.uncalibrated))
 	t.put("pinball_ensemble_s", mean(l.loss[forecast.ByEnsemble], l.scored[forecast.ByEnsemble]))
 	t.put("pinball_history_s", mean(l.loss[forecast.ByHistory], l.scored[forecast.ByHistory]))
+	t.put("compared", yson.Int64(int64(l.compared)))
+	t.put("compared_pinball_s", mean(l.comparedShown, l.compared))
+	t.put("compared_ensemble_s", mean(l.comparedLoss[forecast.ByEnsemble], l.compared))
+	t.put("compared_history_s", mean(l.comparedLoss[forecast.ByHistory], l.compared))
 }

@@ -178,7 +178,42 @@ func (c *call) reportGuarantees(q *reportRequest) (yson.Node, error) {
 			pools = append(pools, guaranteeNode(line))
 		}
 	}
-	return reportNode(q, report.From, report.To, yson.Pair("pools", yson.List(pools...))), nil
+	entries := []yson.Entry{yson.Pair("pools", yson.List(pools...))}
+	verify, err := c.Parameters.Boolean("verify", false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if verify {
+		v, err := c.Server.VerifyGuarantees(c.Context, server.GuaranteeQuery{Tree: q.Tree, Pool: q.pool, From: q.From, To: q.To})
+		if err != nil {
+			return yson.Node{}, err
+		}
+		entries = append(entries, yson.Pair("verification", c.verificationNode(v)))
+	}
+	return reportNode(q, report.From, report.To, entries...), nil
+}
+
+// verificationNode returns whether the books equal the log. Differences are those of pools that the user may read, in the
+// smallest units × microseconds, as texts: they may exceed 64 bits.
+func (c *call) verificationNode(v *server.Verification) yson.Node {
+	unverified, differences := []yson.Node{}, []yson.Node{}
+	for _, hour := range v.Unverified {
+		unverified = append(unverified, wire.Instant(hour))
+	}
+	for i := range v.Differences {
+		d := &v.Differences[i]
+		if c.mayReadPool(d.Tree, d.Name) != nil {
+			continue
+		}
+		differences = append(differences, yson.Map(
+			yson.Pair("pool_tree", yson.String(d.Tree)), yson.Pair("pool", yson.String(d.Name)), yson.Pair("level", yson.String(d.Level.String())), yson.Pair("start_time", wire.Instant(d.Start)),
+			yson.Pair("resource", yson.String(d.Resource.String())), yson.Pair("figure", yson.String(d.Figure)),
+			yson.Pair("stored", yson.String(d.Stored.String())), yson.Pair("computed", yson.String(d.Computed.String()))))
+	}
+	return yson.Map(
+		yson.Pair("from_time", wire.Instant(v.From)), yson.Pair("to_time", wire.Instant(v.To)), yson.Pair("equal", yson.Boolean(v.Equal())),
+		yson.Pair("hours", yson.Int64(int64(v.Hours))), yson.Pair("days", yson.Int64(int64(v.Days))), yson.Pair("months", yson.Int64(int64(v.Months))),
+		yson.Pair("unverified", yson.List(unverified...)), yson.Pair("differences", yson.List(differences...)))
 }
 
 // guaranteeNode returns the books of a pool. Amounts are in units × seconds.
@@ -198,7 +233,7 @@ func guaranteeNode(line *server.GuaranteeLine) yson.Node {
 	entries := []yson.Entry{
 		yson.Pair("pool_tree", yson.String(line.Tree)), yson.Pair("pool", yson.String(line.Name)), yson.Pair("resource", yson.String(line.Resource.String())),
 		yson.Pair("promised", amount(line.Promised)), yson.Pair("asked", amount(line.Asked)), yson.Pair("due", amount(line.Due)), yson.Pair("got", amount(line.Got)),
-		yson.Pair("unclaimed", amount(line.Unclaimed)), yson.Pair("short", amount(line.Missing())), yson.Pair("broken", amount(line.Broken())),
+		yson.Pair("unclaimed", amount(line.Unclaimed)), yson.Pair("surplus", amount(line.Surplus)), yson.Pair("short", amount(line.Missing())), yson.Pair("broken", amount(line.Broken())),
 		yson.Pair("kept", kept), yson.Pair("kept_time", keptTime), yson.Pair("causes", yson.List(causes...)),
 	}
 	if !line.Day.IsZero() {

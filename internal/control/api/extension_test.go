@@ -347,6 +347,53 @@ func TestTheJournalIsListedAndExported(t *testing.T) {
 	c.refused("export_journal", `{to_time="2020-01-01"}`, "", wire.CodeGeneric, "nothing about this time", "it starts at")
 }
 
+// TestThePastIsExplained asks about a moment before a limit was lifted.
+func TestThePastIsExplained(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	c.set("//sys/pools/p/@resource_limits", "{cpu=2}")
+	c.withNodes(2)
+	id := c.start(job("p", "sleep", 5))
+	c.runs(id, 2)
+	code := func(n yson.Node) string {
+		if list := dug(n, "blockers").Items(); len(list) > 0 {
+			return text(list[0], "code")
+		}
+		return ""
+	}
+	var then string
+	c.eventually("it waits for the limit", func() bool {
+		n := c.node("explain_operation", fmt.Sprintf("{operation_id=%q}", id))
+		then = text(n, "as_of")
+		return code(n) == "limit"
+	})
+	c.set("//sys/pools/p/@resource_limits", "{cpu=64}")
+	c.runs(id, 5)
+	c.must("abort_operation", fmt.Sprintf("{operation_id=%q}", id), "")
+	c.reaches(id, "aborted")
+	question := fmt.Sprintf("{operation_id=%q;as_of=%q}", id, then)
+	c.eventually("the journal has it", func() bool { return c.do("explain_operation", question, "").status == http.StatusOK })
+	n := c.node("explain_operation", question)
+	if code(n) != "limit" || text(dug(dug(n, "blockers").Items()[0], "holders").Items()[0], "operation") != id || text(n, "as_of") > then {
+		t.Error(n)
+	}
+	if pool := c.node("explain_pool", fmt.Sprintf("{pool=p;as_of=%q}", then)); text(dug(pool, "waterfall").Items()[0], "code") != "limit" {
+		t.Error(pool)
+	}
+	if all := c.node("explain_cluster", fmt.Sprintf("{as_of=%q}", then)); len(dug(all, "pool_trees").Items()) != 1 {
+		t.Error(all)
+	}
+	w := c.node("what_if", fmt.Sprintf(`{as_of=%q;for=600000;document={changes=[{pool=p;set={"resource_limits/cpu"=4}}]}}`, then))
+	if whole(w, "cluster", "before", "started_job_count") >= whole(w, "cluster", "after", "started_job_count") {
+		t.Error(w)
+	}
+	for _, command := range []string{"explain_cluster", "what_if"} {
+		c.refused(command, `{document={};as_of="2020-01-01"}`, "", wire.CodeGeneric, "the journal has nothing about this time")
+		c.refused(command, `{document={};as_of="2999-01-01"}`, "", wire.CodeGeneric, "is in the future")
+		c.refused(command, `{document={};as_of=yesterday}`, "", wire.CodeGeneric, "as_of")
+	}
+}
+
 // actingAs returns a cluster that sends commands as another user.
 func (c *cluster) actingAs(user string) *cluster {
 	other := *c

@@ -25,15 +25,24 @@ func whatIf(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
-	plan, err := c.readWhatIf()
+	asOf, err := c.asOf()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	verdicts, err := c.verdicts(plan)
-	if err != nil {
-		return yson.Node{}, err
+	var answer server.Answer[*ahead.Report]
+	verdicts := []yson.Node{}
+	if asOf.IsZero() {
+		plan, problem := c.readWhatIf(c.aheadNames())
+		if problem != nil {
+			return yson.Node{}, problem
+		}
+		if verdicts, err = c.verdicts(plan); err != nil {
+			return yson.Node{}, err
+		}
+		answer, err = c.Server.WhatIf(c.Context, c.Who.User, plan)
+	} else {
+		answer, err = c.Server.WhatIfAt(c.Context, c.Who.User, asOf, c.readWhatIf)
 	}
-	answer, err := c.Server.WhatIf(c.Context, c.Who.User, plan)
 	var bound *sim.BoundError
 	if errors.As(err, &bound) {
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "%v", err)
@@ -42,7 +51,7 @@ func whatIf(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	r := answer.Value
-	visible := c.visibleName()
+	visible := c.visibleName(!asOf.IsZero())
 	pools := make([]yson.Node, len(r.Pools))
 	for i := range r.Pools {
 		row := &r.Pools[i]
@@ -66,7 +75,7 @@ func whatIf(c *call) (yson.Node, error) {
 }
 
 // readWhatIf reads the document of changes.
-func (c *call) readWhatIf() (*ahead.Plan, error) {
+func (c *call) readWhatIf(names ahead.Names) (*ahead.Plan, error) {
 	n, ok := c.Parameters.Get("document")
 	if !ok {
 		return nil, wire.Missing("document")
@@ -96,7 +105,7 @@ func (c *call) readWhatIf() (*ahead.Plan, error) {
 		}
 		v = v.With("for", document.Text(document.FormatDuration(horizon)))
 	}
-	plan, err := ahead.Read(v, file, c.aheadNames())
+	plan, err := ahead.Read(v, file, names)
 	var horizon *ahead.HorizonError
 	switch {
 	case errors.As(err, &horizon):
@@ -159,11 +168,13 @@ func (c *call) operationCalled(name string) (*server.Operation, bool) {
 	return c.Server.Operation(key)
 }
 
-// visibleName returns the names of operations as the caller may see them.
-func (c *call) visibleName() func(string) string {
+// visibleName returns the names of operations as the caller may see them. Whose the operations of the past
+// were that have ended is not known.
+func (c *call) visibleName(past bool) func(string) string {
 	all := c.mayReadAt(orchid.OperationsPath) == nil
 	return func(name string) string {
-		if op, there := c.operationCalled(name); !all && there && op.User != c.Who.User {
+		op, there := c.operationCalled(name)
+		if own := there && op.User == c.Who.User; !all && !own && (there || past) {
 			return anotherOperation
 		}
 		return name

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/sim/forecast"
 )
 
 func TestForecastsSayWhenOperationsStartAndFinish(t *testing.T) {
@@ -47,5 +48,37 @@ func TestForecastsSayWhenOperationsStartAndFinish(t *testing.T) {
 	c.eventually("it has ended", func() bool { return c.do("forecast_operation", key, "").status != 200 })
 	if report := c.must("get_report", "{report=forecasts}", ""); !strings.Contains(report, "coverage") {
 		t.Errorf("the report is %s", report)
+	}
+}
+
+func TestLossesAreComparedOnForecastsThatEveryMethodMade(t *testing.T) {
+	t.Parallel()
+	var line forecastLine
+	both := forecast.Forecast{Raw: forecast.Raw{There: [forecast.MethodCount]bool{true, true}}, Calibrated: true, Method: forecast.ByHistory}
+	both.Corrected[forecast.ByEnsemble] = forecast.Quantiles{0, 100, 200}
+	both.Corrected[forecast.ByHistory] = forecast.Quantiles{0, 10, 20}
+	alone := both
+	alone.Raw.There[forecast.ByHistory] = false
+	alone.Method = forecast.ByEnsemble
+	line.add(&both, 10)
+	line.add(&alone, 10)
+	var table reportTable
+	line.put(&table, "default")
+	figures := map[string]float64{}
+	for _, entry := range table.line {
+		if count, ok := entry.Value.Int64(); ok {
+			figures[entry.Key] = float64(count)
+		} else if v, ok := entry.Value.Double(); ok {
+			figures[entry.Key] = v
+		}
+	}
+	ensemble, history := forecast.Loss(both.Corrected[forecast.ByEnsemble], 10), forecast.Loss(both.Corrected[forecast.ByHistory], 10)
+	for column, want := range map[string]float64{
+		"settled": 2, "compared": 1, "compared_pinball_s": history, "compared_history_s": history, "compared_ensemble_s": ensemble,
+		"pinball_ensemble_s": ensemble, "pinball_s": (ensemble + history) / 2,
+	} {
+		if figures[column] != want {
+			t.Errorf("%s: got %v, want %v", column, figures[column], want)
+		}
 	}
 }

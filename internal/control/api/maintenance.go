@@ -71,6 +71,11 @@ func maintenanceType(p wire.Parameters) (server.MaintenanceType, error) {
 }
 
 // addMaintenance adds a maintenance request to a node. It is in effect until it is removed.
+// pruneImages makes a node delete images that its jobs do not use.
+func pruneImages(c *call) (yson.Node, error) {
+	return nothing(c.Server.PruneImages(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, c.node.Name)), c.node.Name))
+}
+
 func addMaintenance(c *call) (yson.Node, error) {
 	kind, err := maintenanceType(c.Parameters)
 	switch {

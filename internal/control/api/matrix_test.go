@@ -62,6 +62,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"get_job_stderr":       {parameters: `{job_id="JOB"}`},
 	"get_job_fail_context": {parameters: `{job_id="JOB"}`},
 	"get_job_input":        {parameters: `{job_id="JOB"}`},
+	"prune_images":         {parameters: `{component=cluster_node;address="admin:1"}`},
 	"poll_job_shell":       {parameters: `{job_id="JOB";parameters={operation=spawn}}`},
 	"abort_job":            {parameters: `{job_id="JOB"}`},
 	"abandon_job":          {parameters: `{job_id="JOB"}`},

@@ -25,7 +25,7 @@ func startOperation(c *call) (yson.Node, error) {
 	if err := files.fix(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
-	if err := c.fixImages(c.start.Spec); err != nil {
+	if err := c.fixImages(c.start.Spec, files); err != nil {
 		return yson.Node{}, err
 	}
 	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start, Uses: files.uses})

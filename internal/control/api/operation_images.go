@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/imagename"
+	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -21,10 +23,11 @@ const resolvePatience = 30 * time.Second
 
 // fixImages replaces the tags of images that an operation names by digests, so that all of its jobs run the same image,
 // whatever happens to the tags later. The names keep their tags for people.
-func (c *call) fixImages(spec *operation.Spec) error {
+// Images of the cluster become contents that files uses.
+func (c *call) fixImages(spec *operation.Spec, files *fixedFiles) error {
 	ctx, cancel := context.WithTimeout(c.Context, resolvePatience)
 	defer cancel()
-	resolved := map[imagename.Name]imagename.Name{}
+	resolved := map[imagename.Name]foundImage{}
 	for i := range spec.Tasks {
 		task := &spec.Tasks[i]
 		text, given := task.Value.DockerImage.Get()
@@ -37,19 +40,80 @@ func (c *call) fixImages(spec *operation.Spec) error {
 		}
 		whole, known := resolved[n]
 		if !known {
-			if whole, err = c.resolveImage(ctx, n); err != nil {
+			if whole, err = c.resolveImage(ctx, n, files); err != nil {
 				return c.imageError(task.Name, n, err)
 			}
 			resolved[n] = whole
 		}
-		task.Value.DockerImage = document.Some(whole.String())
+		task.Value.DockerImage = document.Some(whole.name.String())
+		if !whole.archive.Sum.IsZero() {
+			task.Value.LayerPaths = []document.Value{whole.archive.Inline()}
+		}
 	}
 	return nil
 }
 
-// resolveImage finds the digest of an image: in its registry, or for a name without one, among the images that nodes
-// report.
-func (c *call) resolveImage(ctx context.Context, n imagename.Name) (imagename.Name, error) {
+// foundImage is an image with its digest, and if it is an image of the cluster, the archive that it is in.
+type foundImage struct {
+	name    imagename.Name
+	archive operation.File
+}
+
+// resolveImage finds the digest of an image: in its registry, or for a name without one, among the images of the cluster
+// and then among those that nodes report.
+func (c *call) resolveImage(ctx context.Context, n imagename.Name, files *fixedFiles) (foundImage, error) {
+	if n.Registry == "" {
+		found, err := c.clusterImage(n, files)
+		if err != nil || !found.archive.Sum.IsZero() {
+			return found, err
+		}
+	}
+	whole, err := c.resolveName(ctx, n)
+	return foundImage{name: whole}, err
+}
+
+// Images of the cluster: //sys/images/REPOSITORY/TAG is an archive with the image whose digest is in an attribute.
+const (
+	imagesPath      = "//sys/images/"
+	digestAttribute = "image_digest"
+)
+
+// clusterImage finds an image of the cluster. If there is none of this name, or the name has another digest, the archive is empty.
+func (c *call) clusterImage(n imagename.Name, files *fixedFiles) (found foundImage, err error) {
+	tagged := n.Tagged()
+	f := operation.File{Name: "image", TreePath: imagesPath + tagged.Repository + "/" + tagged.Tag, Executable: document.Some(false)}
+	path, err := ypath.Parse(f.TreePath)
+	if err != nil {
+		return found, err
+	}
+	t, err := c.Walk(path, false)
+	if err != nil || len(t.Missing) > 0 {
+		return found, err
+	}
+	node, isFile := t.Object.(*pathtree.PlainNode)
+	if !isFile || node.Kind() != "file" {
+		return found, nil
+	}
+	value, _, err := node.Attribute(c.Request, t.Place, digestAttribute)
+	digest, _ := value.Text()
+	switch {
+	case err != nil:
+		return found, err
+	case !imagename.IsDigest(digest):
+		return found, &image.Error{Reason: image.Invalid, Image: n.String(), Err: errors.New(f.TreePath + " was not written by weir image load: its attribute " +
+			digestAttribute + " is no digest")}
+	case n.Digest != "" && n.Digest != digest:
+		return found, nil
+	}
+	if err := files.fixLayer(&f); err != nil {
+		return found, err
+	}
+	tagged.Digest = digest
+	return foundImage{tagged, f}, nil
+}
+
+// resolveName finds the digest of an image that the cluster does not have itself.
+func (c *call) resolveName(ctx context.Context, n imagename.Name) (imagename.Name, error) {
 	registries := c.api.options.Images
 	switch {
 	case n.Registry != "" && !registries.Allows(n.Registry):
@@ -82,7 +146,7 @@ func (c *call) localImage(n imagename.Name) (imagename.Name, error) {
 		}
 	}
 	if n.Digest == "" {
-		return n, &image.Error{Reason: image.Unknown, Image: name, Err: errors.New("the name has no registry, and no node has such an image" + others(names))}
+		return n, &image.Error{Reason: image.Unknown, Image: name, Err: errors.New("the name has no registry, and neither the cluster nor a node has such an image (weir image list)" + others(names))}
 	}
 	return n, nil
 }
@@ -94,7 +158,7 @@ func others(names []string) string {
 	const most = 5
 	switch {
 	case len(names) == 0:
-		return "; images of nodes are in the directories of node/images/preload"
+		return "; weir image load puts one into the cluster"
 	case len(names) > most:
 		names = append(names[:most:most], "…")
 	}

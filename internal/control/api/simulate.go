@@ -84,7 +84,7 @@ func simulate(c *call) (yson.Node, error) {
 	deadline, cancel := context.WithTimeoutCause(c.Context, maxSimulation, wire.Errorf(wire.CodeTimeout,
 		"The simulation takes longer than %v, which is all that a server gives it: make it shorter, or use weir simulate", maxSimulation))
 	defer cancel()
-	result, err := sim.Run(deadline, s, sim.Options{Bounds: simulationBounds})
+	result, err := sim.Run(deadline, s, sim.Options{Bounds: simulationBounds, Promises: true})
 	if err != nil {
 		return yson.Node{}, simulationError(deadline, err)
 	}

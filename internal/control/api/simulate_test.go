@@ -57,7 +57,7 @@ func TestAServerAnswersWhatTheSimulatorFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Seed, s.Samples, s.Statistics.Operations = 5, min(s.Samples, maxSimulatedSamples), maxReportedOperations
-	direct, err := sim.Run(t.Context(), s, sim.Options{})
+	direct, err := sim.Run(t.Context(), s, sim.Options{Promises: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ var poolCommands = []command{
 			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},
 			{"to_time", aTime, "now", "the end, rounded up to an hour"},
 			{"by", someStrings, "", "what divides the lines: day for guarantees; tree, pool, user, day and label:NAME for usage, savings and waits"},
+			{"verify", aBoolean, "false", "for guarantees: recomputes the books from the log of facts and adds `verification`: whether they are equal, or where they differ"},
 		},
 		run: getReport,
 	},
@@ -111,6 +112,10 @@ var clusterCommands = []command{
 	{
 		name: "test_notification", about: "sends a message to a target of notifications", needs: administer, changes: true,
 		parameters: []parameter{{"target", aString, required, "the name of the target"}}, run: testNotification,
+	},
+	{
+		name: "prune_images", about: "makes a node delete the images that none of its jobs uses", needs: writeNode, changes: true,
+		parameters: []parameter{component, address}, run: pruneImages,
 	},
 	{
 		name: "add_maintenance", about: "adds a maintenance request, which restricts a node until it is removed", needs: writeNode, changes: true,
@@ -168,6 +173,7 @@ var clusterCommands = []command{
 			{"document", anything, required, "the changes: a map, or text in YAML or JSON, with for, durations and changes"},
 			{"file", aString, "document", "the name of the document in messages"},
 			{"for", aDuration, "that of the document, or two hours", "how far to look ahead, at most 24 hours"},
+			asOf,
 		},
 		run: whatIf,
 	},

@@ -83,7 +83,7 @@ var operationCommands = []command{
 	},
 	{
 		name: "explain_operation", about: "explains what an operation waits for, with amounts: one list of blockers, what to fix first at the top", needs: readOperation,
-		parameters: []parameter{operationID, operationAlias, {"sole", aBoolean, "false", "finds out which blockers alone keep its jobs from starting"}},
+		parameters: []parameter{operationID, operationAlias, {"sole", aBoolean, "false", "finds out which blockers alone keep its jobs from starting"}, asOf},
 		run:        explainOperation,
 	},
 	{
@@ -108,17 +108,21 @@ var operationCommands = []command{
 	},
 	{
 		name: "explain_pool", about: "explains what a pool demands and does not have, by first blocker", needs: readAt(pathtree.PoolTreesPath),
-		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}},
+		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}, asOf},
 		run:        explainPool,
 	},
 	{
-		name: "explain_cluster", about: "explains what waits in all trees, and which gates are closed", needs: readAt("//sys/scheduler"), run: explainCluster,
+		name: "explain_cluster", about: "explains what waits in all trees, and which gates are closed", needs: readAt("//sys/scheduler"),
+		parameters: []parameter{asOf}, run: explainCluster,
 	},
 	{
 		name: "explain_job", about: "explains where a job runs and what may preempt it, or how it ended", needs: readJob,
 		parameters: []parameter{jobID, operationID, operationAlias}, run: explainJob,
 	},
 }
+
+// asOf asks about a past moment.
+var asOf = parameter{"as_of", aTime, "now", "a past moment that the journal of the scheduler has"}
 
 // pageParameters select a part of a long list.
 var pageParameters = []parameter{

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -49,6 +51,35 @@ func ListenLocal(path string) (net.Listener, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
+}
+
+// socketEnd is how the names of sockets end.
+const socketEnd = ".sock"
+
+// staleAfter is how old a socket must be before it counts as left behind: a process that starts has one on which it does not listen yet.
+const staleAfter = time.Minute
+
+// RemoveStale removes the sockets in a directory that processes left behind which were killed: nobody listens on them.
+func RemoveStale(directory string, now time.Time) error {
+	entries, err := os.ReadDir(directory)
+	problems := []error{err}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || info.Mode().Type() != os.ModeSocket || !strings.HasSuffix(entry.Name(), socketEnd) || now.Sub(info.ModTime()) < staleAfter {
+			continue
+		}
+		path := filepath.Join(directory, entry.Name())
+		used, err := net.DialTimeout("unix", path, time.Second)
+		switch {
+		case err == nil:
+			problems = append(problems, used.Close())
+		case errors.Is(err, syscall.ECONNREFUSED):
+			if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+				problems = append(problems, err)
+			}
+		}
+	}
+	return errors.Join(problems...)
 }
 
 type ownerKey struct{}

@@ -109,7 +109,7 @@ var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
 	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
-	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart, server.AlertKubernetes, server.AlertJournal,
+	server.AlertLoopback, server.AlertLedger, server.AlertLedgerDiffers, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart, server.AlertKubernetes, server.AlertJournal,
 }
 
 func (c *cluster) collectProcess(to sink) {

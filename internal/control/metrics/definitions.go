@@ -136,7 +136,7 @@ var Definitions = [metricCount]Definition{
 
 	forecastCoverage: {"weir_forecast_coverage_ratio", "The part of the outcomes of the last 7 days that were within the 90 % intervals of calibrated forecasts, by target: start or finish", "gauge", []string{"tree", "target"}},
 	forecastSettled:  {"weir_settled_forecasts", "Calibrated forecasts whose outcomes became known in the last 7 days", "gauge", []string{"tree", "target"}},
-	forecastLoss:     {"weir_forecast_pinball_seconds", "Mean pinball loss of forecasts whose outcomes became known in the last 7 days, by method: ensemble or history", "gauge", []string{"tree", "target", "method"}},
+	forecastLoss:     {"weir_forecast_pinball_seconds", "Mean pinball loss of forecasts whose outcomes became known in the last 7 days, by method: ensemble, history or mixture", "gauge", []string{"tree", "target", "method"}},
 	forecastSeconds:  {"weir_forecast_ensemble_seconds_total", "Time that ensembles of forecasts have run", "counter", nil},
 
 	treeResources:     {"weir_tree_resources_amount", "What all nodes of the tree have together", "gauge", []string{"tree", "resource"}},

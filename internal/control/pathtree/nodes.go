@@ -174,7 +174,7 @@ func Images(node *server.Node) yson.Node {
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
 	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
-	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus", "images", "isolation",
+	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "disk_quota", "gpus", "images", "isolation",
 }
 
 func (clusterNode) AttributeNames(*Request) (builtin, custom []string) { return nodeAttributes, nil }
@@ -260,6 +260,8 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return Isolation(node), true, nil
 	case "cgroups":
 		return yson.String(node.Cgroups), true, nil
+	case "disk_quota":
+		return wire.OrEntity(node.DiskQuota), true, nil
 	}
 	return yson.Entity(), false, nil
 }

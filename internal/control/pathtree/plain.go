@@ -43,7 +43,7 @@ func rootObject(c *Request) Object {
 // mount.
 func (t *Tree) alwaysThere(path string) bool {
 	switch path {
-	case "/", "//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents":
+	case "/", "//sys", "//tmp", "//home", "//sys/images", "//sys/scheduler", "//sys/controller_agents":
 		return true
 	}
 	for mount := range t.mounts {
@@ -128,7 +128,7 @@ func (n *PlainNode) Keys(c *Request) ([]string, error) {
 			keys = append(keys, key)
 		}
 	}
-	for _, path := range append([]string{"//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents"}, c.Tree.mountPaths()...) {
+	for _, path := range append([]string{"//sys", "//tmp", "//home", "//sys/images", "//sys/scheduler", "//sys/controller_agents"}, c.Tree.mountPaths()...) {
 		if rest, below := strings.CutPrefix(path, n.Path+"/"); below {
 			key, _, _ := strings.Cut(rest, "/")
 			keys = append(keys, key)

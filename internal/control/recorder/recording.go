@@ -23,13 +23,15 @@ const (
 	resumePause = 5 * time.Second
 )
 
-// Term describes what is recorded. Core and Names are used on the loop.
+// Term describes what is recorded. Core, Names and Gates are used on the loop.
 type Term struct {
 	Epoch                         uint64
 	UpdatePeriod, HeartbeatPeriod time.Duration
 	Core                          *core.Core
 	// Names returns the names of all operations that have not ended.
 	Names func() []journal.Name
+	// Gates returns the gates that are closed now.
+	Gates func() *journal.Gates
 }
 
 // Recording is the journal of one term. Only the loop calls its methods. A nil
@@ -48,6 +50,7 @@ type Recording struct {
 	failed   atomic.Bool
 	written  atomic.Int64 // bytes of the current file
 
+	gates journal.Gates // those recorded last
 	queue queue
 	done  chan struct{}
 }
@@ -106,6 +109,25 @@ func (rec *Recording) begin(now time.Time, checkpoint bool) {
 			rec.Named(now, n)
 		}
 	}
+	if checkpoint && rec.term.Gates != nil && rec.encoder != nil {
+		rec.gated(now, rec.term.Gates())
+	}
+}
+
+// Gated records the gates that are closed from now on, if others are than before.
+func (rec *Recording) Gated(now time.Time) {
+	if rec == nil || rec.encoder == nil || rec.term.Gates == nil {
+		return
+	}
+	if g := rec.term.Gates(); !g.Same(&rec.gates) {
+		rec.gated(now, g)
+	}
+}
+
+func (rec *Recording) gated(now time.Time, g *journal.Gates) {
+	rec.gates = *g
+	rec.scratch = rec.encoder.Gates(rec.scratch[:0], now, g)
+	rec.push()
 }
 
 // Named records the name of an operation.

@@ -34,6 +34,7 @@ const (
 	AlertClock         AlertKind = "clock_was_set"
 	AlertLoopback      AlertKind = "loopback_trusted"
 	AlertLedger        AlertKind = "ledger_unexplained"
+	AlertLedgerDiffers AlertKind = "ledger_differs"
 	AlertForecasts     AlertKind = "forecast_uncalibrated"
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"

@@ -62,6 +62,8 @@ var (
 	explaining = effort{1, 2 * time.Second}
 	advising   = effort{5, 2 * time.Second}
 	goingAhead = effort{5, 30 * time.Second}
+	// lookingBack replays at most a segment of the journal.
+	lookingBack = effort{5, 30 * time.Second}
 )
 
 // analyse runs a question of a user on a worker. The question must stop soon after proceed returns

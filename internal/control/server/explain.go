@@ -19,7 +19,21 @@ type Answer[T any] struct {
 
 // question answers a question of a user on a glass, off the loop. If the subject is unknown there,
 // it may be newer than the glass: then it answers on a fresh one.
-func question[T any](ctx context.Context, s *Server, user string, e effort, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
+//
+// A question about a past moment is answered on a glass of the journal.
+func question[T any](ctx context.Context, s *Server, user string, e effort, asOf time.Time, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
+	if !asOf.IsZero() {
+		err = s.analyse(ctx, user, lookingBack, func(proceed func() bool) (err error) {
+			bounded, cancel := context.WithTimeout(ctx, lookingBack.budget)
+			defer cancel()
+			if a.Glass, err = s.lookBack(bounded, asOf); err != nil {
+				return inTime(ctx, err, lookingBack)
+			}
+			a.Value, err = f(a.Glass.scene(), proceed)
+			return err
+		})
+		return a, err
+	}
 	for _, fresh := range []bool{false, true} {
 		if a.Glass, err = s.look(ctx, fresh); err != nil {
 			return a, err
@@ -40,16 +54,19 @@ func question[T any](ctx context.Context, s *Server, user string, e effort, f fu
 }
 
 // ExplainOperation explains what an operation that has not ended waits for. With sole, it finds out
-// which blockers alone keep its jobs from starting.
-func (s *Server) ExplainOperation(ctx context.Context, user string, id core.OperationID, sole bool) (Answer[*why.Operation], error) {
-	a, err := question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
+// which blockers alone keep its jobs from starting. asOf is a moment of the journal; zero means now.
+func (s *Server) ExplainOperation(ctx context.Context, user string, id core.OperationID, sole bool, asOf time.Time) (Answer[*why.Operation], error) {
+	a, err := question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
 		x, err := scene.Operation(id)
 		if err == nil && sole {
 			scene.Sole(x.Blockers, proceed)
 		}
 		return x, err
 	})
-	if errors.Is(err, core.ErrNoOperation) {
+	switch {
+	case errors.Is(err, core.ErrNoOperation) && !asOf.IsZero():
+		err = fmt.Errorf("%w: %s did not run or wait at %s", ErrNoPast, s.NameOf(id), asOf.Format(time.RFC3339))
+	case errors.Is(err, core.ErrNoOperation):
 		err = fmt.Errorf("%w: %s", ErrOperationEnded, s.NameOf(id))
 	}
 	return a, err
@@ -62,7 +79,7 @@ func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Questio
 	if q.By > 0 {
 		e = goingAhead
 	}
-	a, err := question(ctx, s, user, e, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
+	a, err := question(ctx, s, user, e, time.Time{}, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
 		var failed error
 		q.Ahead = func(c *core.Core, gates why.Gates, id core.OperationID) (int, time.Time) {
 			base := ahead.Base{
@@ -82,15 +99,15 @@ func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Questio
 }
 
 // ExplainPool explains what a pool demands and does not have.
-func (s *Server) ExplainPool(ctx context.Context, user, tree, pool string) (Answer[*why.Pool], error) {
-	return question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
+func (s *Server) ExplainPool(ctx context.Context, user, tree, pool string, asOf time.Time) (Answer[*why.Pool], error) {
+	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
 		return scene.Pool(tree, pool, proceed)
 	})
 }
 
 // ExplainJob explains a running job.
 func (s *Server) ExplainJob(ctx context.Context, user string, id core.JobID) (Answer[*why.Job], error) {
-	return question(ctx, s, user, explaining, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
+	return question(ctx, s, user, explaining, time.Time{}, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
 }
 
 // Cluster explains what all trees demand and do not have.
@@ -100,12 +117,12 @@ type Cluster struct {
 }
 
 // ExplainCluster explains what waits in the whole cluster.
-func (s *Server) ExplainCluster(ctx context.Context, user string) (Answer[*Cluster], error) {
+func (s *Server) ExplainCluster(ctx context.Context, user string, asOf time.Time) (Answer[*Cluster], error) {
 	trees := s.Trees()
-	return question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
+	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
 		x := &Cluster{Gates: scene.Gates()}
 		for _, name := range scene.Trees() {
-			if _, there := trees.Find(name); !there {
+			if _, there := trees.Find(name); !there && asOf.IsZero() {
 				continue
 			}
 			root, err := scene.Pool(name, core.RootName, proceed)

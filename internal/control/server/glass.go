@@ -25,6 +25,10 @@ type Glass struct {
 	made  time.Time // when it was made, on the clock of this process
 	core  *core.Core
 	gates why.Gates
+	// names and periods are set for glasses of past moments: what users called operations, and the periods of
+	// updates and heartbeats.
+	names   map[core.OperationID]string
+	periods [2]time.Duration
 	// scene runs the round that all questions share, when the first one is asked.
 	scene func() *why.Scene
 }

@@ -33,13 +33,13 @@ func TestAGlassIsMadeOncePerPeriodAndShared(t *testing.T) {
 	s := leadWith(t, t.TempDir(), Options{Settings: settings})
 	s.pools("pools: {research: {}}")
 	id := s.number(waitingJob)
-	first, err := s.ExplainOperation(t.Context(), "anna", id, false)
+	first, err := s.ExplainOperation(t.Context(), "anna", id, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := s.counters.glasses.Load()
 	for range 5 {
-		again, err := s.ExplainOperation(t.Context(), "boris", id, true)
+		again, err := s.ExplainOperation(t.Context(), "boris", id, true, time.Time{})
 		if err != nil || again.Glass != first.Glass || again.Glass.Epoch != s.term.Load().epoch {
 			t.Fatalf("glass %v, want %v; %v", again.Glass, first.Glass, err)
 		}
@@ -49,10 +49,10 @@ func TestAGlassIsMadeOncePerPeriodAndShared(t *testing.T) {
 	}
 	// An operation that is younger than the glass is explained on a fresh one.
 	young := s.number(waitingJob)
-	if x, err := s.ExplainOperation(t.Context(), "anna", young, false); err != nil || x.Glass == first.Glass {
+	if x, err := s.ExplainOperation(t.Context(), "anna", young, false, time.Time{}); err != nil || x.Glass == first.Glass {
 		t.Errorf("a young operation: %v", err)
 	}
-	if _, err := s.ExplainOperation(t.Context(), "anna", young+100, false); !errors.Is(err, ErrOperationEnded) {
+	if _, err := s.ExplainOperation(t.Context(), "anna", young+100, false, time.Time{}); !errors.Is(err, ErrOperationEnded) {
 		t.Errorf("an unknown operation: %v", err)
 	}
 	s.glass.mutex.Lock()
@@ -71,7 +71,7 @@ func TestAUserAsksNoMoreThanTheLimit(t *testing.T) {
 	s.pools("pools: {research: {}}")
 	s.number(waitingJob)
 	ask := func(user string) error {
-		_, err := s.ExplainCluster(t.Context(), user)
+		_, err := s.ExplainCluster(t.Context(), user, time.Time{})
 		return err
 	}
 	if err := errors.Join(ask("anna"), ask("anna"), ask("boris")); err != nil {
@@ -101,7 +101,7 @@ func TestGatesAreBlockers(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := s.number(waitingJob)
-	x, err := s.ExplainOperation(t.Context(), "anna", id, true)
+	x, err := s.ExplainOperation(t.Context(), "anna", id, true, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestGatesAreBlockers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.eventually("the gate is closed", func() bool {
-		x, err := s.ExplainOperation(t.Context(), "anna", id, false)
+		x, err := s.ExplainOperation(t.Context(), "anna", id, false, time.Time{})
 		return err == nil && x.Value.Blockers[0].Code == why.SchedulerReviving && x.Value.Blockers[0].Nodes == 1
 	})
 }

@@ -19,14 +19,16 @@ import (
 // not stored yet.
 type books struct {
 	mutex sync.Mutex
-	book  *ledger.Book // nil before the first term
+	book  *core.Books // nil before the first term
 	// flushed is when the rows were last put into a batch, and seen the last time that a batch
 	// has for this leader.
 	flushed, seen time.Time
-	away          bool
+	// logged is until when the facts are in a batch, and flushes counts those of the term.
+	logged  time.Time
+	flushes int64
+	away    bool
 	// restored reports whether the stored rows are still those of the last leader.
 	restored bool
-	entries  []ledger.Entry
 	lost     []resource.Amounts
 
 	preemptions *ledger.Preemptions
@@ -89,7 +91,9 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
+	b.book = &core.Books{Book: book}
+	b.flushed, b.seen, b.away, b.restored = now, now, true, true
+	b.logged, b.flushes = flushed, 0
 	b.preemptions, b.usage = preemptions, usage
 	return nil
 }
@@ -136,17 +140,16 @@ func (t *term) enterClaims(due bool) {
 		return gated
 	}
 	b.lost = t.lostResources(b.lost[:0])
-	b.entries = t.core.Claims(b.entries[:0], closed, b.lost)
-	b.book.Update(t.now, b.entries, away)
+	entries := b.book.Updated(t.now, t.core, closed, b.lost, away)
 	b.away = away
 	if b.restored {
 		b.usage.Settle(t.now)
 	}
 	t.enterCover()
-	t.noticePromises(b.entries, away)
+	t.noticePromises(entries, away)
 	var unexplained []string
-	for i := range b.entries {
-		e := &b.entries[i]
+	for i := range entries {
+		e := &entries[i]
 		if e.Claim.Split(e.Claim.Got, away)[ledger.Unexplained] > 0 {
 			unexplained = append(unexplained, e.Name)
 		}
@@ -184,13 +187,7 @@ func (t *term) enterUsage() {
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	t.core.TakeUsage(func(s *core.Spent) {
-		if s.Operation == core.NoOperation {
-			b.book.Spend(t.now, s.Pool, s.Usage)
-			return
-		}
-		t.spend(s)
-	})
+	b.book.Spent(t.now, t.core, t.spend)
 }
 
 // enterAbsence enters that this server does not know whether it leads.
@@ -209,7 +206,7 @@ func (t *term) flushBooks() {
 	b := &t.server.books
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	put, remove := b.book.Flush(t.now)
+	put, remove, facts := b.book.Flush(t.now)
 	b.restored = false
 	for _, row := range put {
 		t.open.rows.Put.LedgerRows = append(t.open.rows.Put.LedgerRows, store.LedgerRow{
@@ -226,8 +223,13 @@ func (t *term) flushBooks() {
 		})
 	}
 	b.flushed = t.now
-	if len(put)+len(remove)+len(tallies) > 0 {
+	if len(put)+len(remove)+len(tallies) > 0 || facts.Gap || len(facts.Data) > 0 {
 		b.seen = t.now
+		b.flushes++
+		t.open.rows.Put.LedgerFacts = append(t.open.rows.Put.LedgerFacts, store.LedgerFacts{
+			Epoch: int64(t.epoch), Number: b.flushes, Start: b.logged, Finish: t.now, Gap: facts.Gap, Data: facts.Data,
+		})
+		b.logged = t.now
 		t.open.rows.Put.Counters = append(t.open.rows.Put.Counters,
 			store.Counter{Name: ledgerFlushed, Value: t.now.UnixMicro()}, store.Counter{Name: ledgerSeen, Value: t.now.UnixMicro()})
 	}

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -69,11 +71,7 @@ func TestTheLedgerStatesWhatWasDueAndWhyItIsShort(t *testing.T) {
 	shortPool(s)
 	s.eventually("the promise was broken because it is more than there is", func() bool { return !booksOf(s, "p").Short[ledger.Oversold].IsZero() })
 	sums := booksOf(s, "p")
-	total := sums.Got
-	total.Add(sums.Missing())
-	if total.Seconds() < sums.Due.Seconds() { // more if jobs started before an update knew of the demand
-		t.Errorf("due %s, got %s, short %s", sums.Due, sums.Got, sums.Missing())
-	}
+	checkBalance(t, &sums)
 	if !sums.Short[ledger.Unexplained].IsZero() {
 		t.Errorf("unexplained: %s", sums.Short[ledger.Unexplained])
 	}
@@ -192,13 +190,102 @@ func TestTheLedgerContinuesAfterAKillAndAccountsTheGap(t *testing.T) {
 		t.Errorf("the books of a start at %v, those of b at %v: a time is missing or counts twice", first, second)
 	}
 	sums := booksOf(b, "p")
-	total := sums.Got
-	total.Add(sums.Missing())
-	if total.Seconds() < sums.Due.Seconds() { // more if jobs started before an update knew of the demand
-		t.Errorf("due %s, got %s, short %s", sums.Due, sums.Got, sums.Missing())
-	}
+	checkBalance(t, &sums)
+	checkVerified(b)
 	b.stop()
 	a.stop()
+}
+
+// checkBalance checks that what a pool got and what it lacked sum to what was due, exactly. A job that starts
+// before an update knows of its demand is a surplus.
+func checkBalance(t *testing.T, sums *ledger.Sums) {
+	t.Helper()
+	due, got := sums.Due, sums.Got
+	due.Add(sums.Surplus)
+	got.Add(sums.Missing())
+	if due != got {
+		t.Errorf("due %s and surplus %s are not got %s and short %s", sums.Due, sums.Surplus, sums.Got, sums.Missing())
+	}
+}
+
+// checkVerified checks that the stored books equal the log.
+func checkVerified(s *scheduler) {
+	s.t.Helper()
+	now := time.Now()
+	v, err := s.VerifyGuarantees(s.t.Context(), GuaranteeQuery{From: now.Add(-2 * time.Hour), To: now.Add(time.Hour)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !v.Equal() || v.Hours == 0 || len(v.Unverified) > 0 {
+		s.t.Errorf("the books are not verified: %+v", v)
+	}
+}
+
+// TestTheBooksEqualTheLogAfterKills kills leaders at whatever moment they are in; their successors verify the books.
+func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
+	directory := t.TempDir()
+	settings := quickSettings()
+	settings.LeaseTTL = 300 * time.Millisecond
+	leader, link := runCuttable(t, directory, "leader-0", settings)
+	<-leader.Led()
+	m := shortPool(leader)
+	all := []*scheduler{leader}
+	for kill := range 4 {
+		for range kill { // what the leader has not stored when it is killed differs
+			m.beat(leader)
+			m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")
+		}
+		if kill%2 == 0 {
+			flushNow(leader)
+		}
+		before := storedTime(leader, ledgerFlushed)
+		link.cut.Store(true)
+		leader.eventually("its lease has ended", func() bool { return !leader.Leading() })
+		leader, link = runCuttable(t, directory, fmt.Sprint("leader-", kill+1), settings)
+		leader.eventually("the successor updates its books", func() bool {
+			m.beat(leader)
+			return storedTime(leader, ledgerFlushed).After(before)
+		})
+		checkVerified(leader)
+		all = append(all, leader)
+	}
+	sums := booksOf(leader, "p")
+	checkBalance(t, &sums)
+	if sums.Short[ledger.SchedulerAway].IsZero() {
+		t.Error("the scheduler was never away")
+	}
+	for _, s := range all {
+		s.stop()
+	}
+}
+
+func TestARowThatTheLogDoesNotExplainIsFound(t *testing.T) {
+	s := lead(t, t.TempDir())
+	shortPool(s)
+	s.eventually("something is due", func() bool { return !booksOf(s, "p").Due.IsZero() })
+	flushNow(s)
+	checkVerified(s)
+	hour := ledger.Hour.Start(storedTime(s, ledgerFlushed))
+	rows, err := s.bookRows(t.Context(), &GuaranteeQuery{Pool: "p"}, ledger.Hour, hour, hour.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask(t.Context(), s.Server, func(t *term) (struct{}, error) {
+		t.open.rows.Put.LedgerRows = append(t.open.rows.Put.LedgerRows, store.LedgerRow{Tree: "default", Pool: "p", Level: int32(ledger.Hour), Start: hour.Add(-time.Hour), Data: rows[0].Data})
+		return struct{}{}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	v, err := s.VerifyGuarantees(t.Context(), GuaranteeQuery{From: now.Add(-2 * time.Hour), To: now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Equal() || v.Differences[0].Name != "p" {
+		t.Errorf("a row that nothing in the log explains is not found: %+v", v)
+	}
+	s.stop()
 }
 
 // storedBooks returns a pool's sums in the store.

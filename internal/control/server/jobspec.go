@@ -54,7 +54,7 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 		out.Image = &nodev1.JobImage{Name: name, Writable: t.WritableRootfs.Value()}
 	}
 	if len(t.LayerPaths) > 0 {
-		out.Image = &nodev1.JobImage{Writable: t.WritableRootfs.Value()}
+		out.Image = &nodev1.JobImage{Name: t.DockerImage.Value(), Writable: t.WritableRootfs.Value()}
 	}
 	for _, entry := range t.LayerPaths {
 		f, _ := operation.ReadFile(entry) // its content was fixed when the operation started

@@ -20,6 +20,7 @@ func (t *term) record() {
 	settings := t.server.settings()
 	t.recording = t.server.recorder.Record(t.now, recorder.Term{
 		Epoch: t.epoch, Core: t.core, UpdatePeriod: settings.UpdatePeriod, HeartbeatPeriod: settings.HeartbeatPeriod, Names: t.journalNames,
+		Gates: func() *journal.Gates { return recorder.ToJournal(t.gates()) },
 	})
 }
 

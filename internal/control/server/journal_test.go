@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/test/expected"
 )
@@ -96,5 +97,40 @@ func TestTheJournalOfTwoLeadersReplaysExactly(t *testing.T) {
 		if strings.Count(n.ID, "-") != 3 {
 			t.Errorf("name %+v", n)
 		}
+	}
+}
+
+// TestTheJournalKnowsGates bans a node: an answer about that moment says so.
+func TestTheJournalKnowsGates(t *testing.T) {
+	directory := t.TempDir()
+	recorded, err := recorder.New(recorder.Options{Directory: directory + "/journal", Build: "test", Keep: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := leadWith(t, directory, Options{Settings: quickSettings(), Recorder: recorded})
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 4)
+	m.beat(s)
+	if err := s.EditNode(t.Context(), tester, "node-1", func(settings *NodeSettings) error {
+		settings.SetMaintenanceFlag(Ban, true, "root", time.Now())
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.start(fmt.Sprintf(small, "p", 1))
+	banned := time.Now()
+	s.eventually("an update has seen the ban", func() bool { m.beat(s); return s.View().At.After(banned) })
+	s.stop()
+	p := playAll(t, recorded)
+	gates := recorder.GatesOf(p)
+	if len(gates.Nodes) != 1 || gates.Nodes[0].Name != "node-1" || gates.Nodes[0].Code != why.NodeBanned {
+		t.Fatalf("the journal has the gates %+v", gates)
+	}
+	x, err := why.Look(p.Core, p.Now, gates).Pool("default", "p", func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(x.Rows) != 1 || x.Rows[0].Blocker.Code != why.NodeGated {
+		t.Errorf("the pool waits for %+v", x.Rows)
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/sim/ahead"
 	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
@@ -67,16 +69,20 @@ func (c timed) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) 
 // second, the 50th and 99th percentiles of a heartbeat and of an acknowledged start, commits per
 // second, and the CPU time of the whole process, nodes included, for each job. With eight slots a
 // node, 2,000 nodes cannot complete more than 8,000 jobs of two seconds a second; with fifty, all
-// 100,000 jobs run at once.
+// 100,000 jobs run at once. "journal" keeps a journal beside it, and "questions" asks what the cluster waits
+// for, and what an hour would bring, all the time: both should cost next to nothing.
 func BenchmarkCluster(b *testing.B) {
 	for _, c := range []struct {
 		nodes, operations, rate int
 		period                  time.Duration
 		slots                   int64
+		beside                  string
 	}{
-		{500, 1000, 0, time.Second, 50}, // for comparisons and profiles: a few seconds
-		{2000, 5000, 0, time.Second, 8}, {2000, 5000, 0, time.Second, 50}, {2000, 5000, 100, time.Second, 8},
-		{10_000, 5000, 0, 5 * time.Second, 8}, {10_000, 5000, 100, 5 * time.Second, 8},
+		{500, 1000, 0, time.Second, 50, ""}, // for comparisons and profiles: a few seconds
+		{500, 1000, 0, time.Second, 50, "journal"},
+		{500, 1000, 100, time.Second, 50, ""}, {500, 1000, 100, time.Second, 50, "journal"}, {500, 1000, 100, time.Second, 50, "questions"},
+		{2000, 5000, 0, time.Second, 8, ""}, {2000, 5000, 0, time.Second, 50, ""}, {2000, 5000, 100, time.Second, 8, ""},
+		{10_000, 5000, 0, 5 * time.Second, 8, ""}, {10_000, 5000, 100, 5 * time.Second, 8, ""},
 	} {
 		pace := "at-once"
 		if c.rate > 0 {
@@ -85,15 +91,32 @@ func BenchmarkCluster(b *testing.B) {
 		if c.slots != 8 {
 			pace += fmt.Sprintf("/slots=%d", c.slots)
 		}
+		if c.beside != "" {
+			pace += "/" + c.beside
+		}
 		b.Run(fmt.Sprintf("nodes=%d/period=%v/operations=%d/%s", c.nodes, c.period, c.operations, pace), func(b *testing.B) {
 			for range b.N {
-				loadCluster(b, c.nodes, c.operations, c.rate, c.period, c.slots)
+				loadCluster(b, c.nodes, c.operations, c.rate, c.period, c.slots, c.beside)
 			}
 		})
 	}
 }
 
-func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration, slots int64) {
+// askAlways asks questions until the context ends.
+func askAlways(ctx context.Context, b *testing.B, s *Server) {
+	plan, err := readPlan(ahead.Names{}, "for: 1h")
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	<-s.Led()
+	for ctx.Err() == nil {
+		_, _ = s.ExplainCluster(ctx, "anna", time.Time{}) // it may be too busy to answer
+		_, _ = s.WhatIf(ctx, "boris", plan)
+	}
+}
+
+func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration, slots int64, beside string) {
 	b.StopTimer()
 	TradeMemory() // as the daemon does
 	db, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"))
@@ -103,8 +126,21 @@ func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration
 	settings := DefaultSettings()
 	settings.HeartbeatPeriod, settings.HeartbeatSplay = period, period/5
 	settings.Core.MaxOperations = operations + 1
-	s := New(Options{Store: db, Name: "load", Address: "test", Settings: settings, Log: slog.New(slog.DiscardHandler)})
+	settings.QuestionsPerMinute = 1_000_000
+	options := Options{Store: db, Name: "load", Address: "test", Settings: settings, Log: slog.New(slog.DiscardHandler)}
+	if beside == "journal" {
+		options.Recorder, err = recorder.New(recorder.Options{Directory: b.TempDir(), Build: "load", Keep: time.Hour, Log: options.Log})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := New(options)
 	ctx, cancel := context.WithCancel(context.Background())
+	var askers sync.WaitGroup
+	defer askers.Wait()
+	if beside == "questions" {
+		askers.Go(func() { askAlways(ctx, b, s) })
+	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	<-s.Led()

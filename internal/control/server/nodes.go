@@ -88,7 +88,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	}
 	record := *node.record
 	record.Address, record.Version, record.Cgroups = description.GetAddress(), description.GetSoftwareVersion(), description.GetCgroups()
-	record.Isolation = isolationOf(description.GetIsolation())
+	record.Isolation, record.DiskQuota = isolationOf(description.GetIsolation()), description.GetDiskQuota()
 	record.Resources = nodeproto.FromAmounts(description.GetResources())
 	tags := description.GetTags()
 	record.Tags = mergeTags(tags, node.settings.UserTags, name)

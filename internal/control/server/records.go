@@ -96,6 +96,8 @@ type Node struct {
 	Status     NodeStatus
 	Version    string
 	Cgroups    string
+	// DiskQuota is how the node holds the files of jobs to their limits: project, watch or none; empty if its agent is too old to say.
+	DiskQuota string
 	// Isolation is how far the node keeps jobs apart; nil if its agent is too old to say.
 	Isolation *Isolation
 	// RegistrationError is why the node is not used.

@@ -239,6 +239,21 @@ func (s *Server) EditNode(ctx context.Context, who Caller, name string, edit fun
 	return s.EditNodeWithAnswer(ctx, who, name, func(settings *NodeSettings) ([]byte, error) { return nil, edit(settings) })
 }
 
+// PruneImages orders a node to delete the images that none of its jobs uses.
+func (s *Server) PruneImages(ctx context.Context, who Caller, name string) error {
+	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
+		node := t.nodes[name]
+		if node == nil || node.session == nil || !node.session.Confirmed() || !node.record.Online {
+			return struct{}{}, fmt.Errorf("node %s does not answer", name)
+		}
+		t.ordersTo(node).PruneImages()
+		who.Object = "//sys/cluster_nodes/" + name
+		t.audit(who, nil, mustJSON(map[string]bool{"prune_images": true}))
+		return struct{}{}, nil
+	})
+	return err
+}
+
 // EditNodeWithAnswer is EditNode with an answer that is returned to a repeated
 // request.
 func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string, edit func(*NodeSettings) ([]byte, error)) error {

@@ -91,6 +91,7 @@ type Server struct {
 	books         books
 	alerts        alertBoard
 	glass         glassCase
+	past          past
 	forecasts     forecasts
 	analyses      *analyses
 	counters      counters

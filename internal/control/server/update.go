@@ -18,6 +18,7 @@ import (
 func (t *term) tick(now time.Time) {
 	t.now = t.clock()
 	t.obeySettings()
+	t.recording.Gated(t.now)
 	if t.reviving {
 		if len(t.awaited) > 0 && t.now.Before(t.deadline) {
 			t.show() // shares are not computed before nodes are back

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weirhq/weir/internal/sim/ahead"
 )
@@ -14,19 +15,38 @@ func (s *Server) WhatIf(ctx context.Context, user string, plan *ahead.Plan) (a A
 	if a.Glass, err = s.look(ctx, false); err != nil {
 		return a, err
 	}
-	settings := s.settings()
-	base := ahead.Base{
-		Core: a.Glass.core, Now: a.Glass.AsOf, Gates: a.Glass.gates, UpdatePeriod: settings.UpdatePeriod, HeartbeatPeriod: settings.HeartbeatPeriod,
-		Name: s.NameOf,
-	}
 	err = s.analyse(ctx, user, goingAhead, func(func() bool) error {
 		bounded, cancel := context.WithTimeout(ctx, goingAhead.budget)
 		defer cancel()
-		a.Value, err = ahead.Run(bounded, base, plan)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = fmt.Errorf("%w: the answer takes longer than %v; ask about a shorter time", ErrBusy, goingAhead.budget)
-		}
-		return err
+		a.Value, err = ahead.Run(bounded, a.Glass.base(s), plan)
+		return inTime(ctx, err, goingAhead)
 	})
 	return a, err
+}
+
+// WhatIfAt runs the cluster ahead from a past moment of the journal. read reads the plan with the names of that
+// moment.
+func (s *Server) WhatIfAt(ctx context.Context, user string, asOf time.Time, read func(ahead.Names) (*ahead.Plan, error)) (a Answer[*ahead.Report], err error) {
+	err = s.analyse(ctx, user, goingAhead, func(func() bool) error {
+		bounded, cancel := context.WithTimeout(ctx, goingAhead.budget)
+		defer cancel()
+		if a.Glass, err = s.lookBack(bounded, asOf); err != nil {
+			return inTime(ctx, err, goingAhead)
+		}
+		plan, err := read(ahead.NamesOf(a.Glass.core, user, a.Glass.names))
+		if err != nil {
+			return err
+		}
+		a.Value, err = ahead.Run(bounded, a.Glass.base(s), plan)
+		return inTime(ctx, err, goingAhead)
+	})
+	return a, err
+}
+
+// inTime turns the end of a question's budget into a refusal.
+func inTime(ctx context.Context, err error, e effort) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: the answer takes longer than %v; ask about a shorter time", ErrBusy, e.budget)
+	}
+	return err
 }

@@ -54,3 +54,21 @@ func (s *Store) Tallies(ctx context.Context, q TallyQuery) ([]LedgerTally, error
 	rows, err := ledgerTalliesTable.list(ctx, reader{s}, c.where()+ledgerTalliesTable.orderClause(), c.args...)
 	return rows, s.wrap(err)
 }
+
+// LedgerFacts returns the log of the books of guarantees for a time, in the order of its flushes.
+func (s *Store) LedgerFacts(ctx context.Context, from, to time.Time) ([]LedgerFacts, error) {
+	c := &conditions{}
+	c.add("finish > ?", microseconds(from))
+	c.add("start < ?", microseconds(to))
+	rows, err := ledgerFactsTable.list(ctx, reader{s}, c.where()+ledgerFactsTable.orderClause(), c.args...)
+	return rows, s.wrap(err)
+}
+
+// LastLedgerFacts returns when the books of guarantees were last stored; zero if never.
+func (s *Store) LastLedgerFacts(ctx context.Context) (time.Time, error) {
+	rows, err := ledgerFactsTable.list(ctx, reader{s}, " ORDER BY epoch DESC, number DESC LIMIT 1")
+	if err != nil || len(rows) == 0 {
+		return time.Time{}, s.wrap(err)
+	}
+	return rows[0].Finish, nil
+}

@@ -33,6 +33,8 @@ type Policy struct {
 	HistoryAge map[history.Level]time.Duration
 	// LedgerAge is how long rows of the books are kept, by level; see usualLedgerAge.
 	LedgerAge map[int32]time.Duration
+	// FactsAge is how long the log of the books is kept; zero means three days.
+	FactsAge time.Duration
 	// ForecastAge is how long forecasts are kept; zero means 90 days.
 	ForecastAge time.Duration
 	// BatchRows limits the rows that one transaction deletes; zero means 500. Commits wait
@@ -273,8 +275,15 @@ func (r *retainer) ledger(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	keep := r.policy.FactsAge
+	if keep <= 0 {
+		keep = usualFactsAge
+	}
+	return r.all(ctx, &r.removed.Ledger, "ledger_facts", "epoch, number", "finish < $1", r.cutoff(keep))
 }
+
+// usualFactsAge is how long the log of the books is kept: the check of a day that has ended needs two days.
+const usualFactsAge = 3 * 24 * time.Hour
 
 // usualForecastAge is how long forecasts are kept.
 const usualForecastAge = 90 * 24 * time.Hour

@@ -38,6 +38,7 @@ type Rows struct {
 	HistoryBlocks  []HistoryBlock
 	LedgerRows     []LedgerRow
 	LedgerTallies  []LedgerTally
+	LedgerFacts    []LedgerFacts
 	Forecasts      []Forecast
 	ForecastModels []ForecastModel
 }
@@ -318,6 +319,17 @@ type LedgerTally struct {
 	Level int32     // key: seconds of the period
 	Start time.Time // key
 	Data  []byte
+}
+
+// LedgerFacts are all changes of the books of guarantees between two flushes, packed by the package
+// ledger.
+type LedgerFacts struct {
+	Epoch  int64 // key: of the leader that flushed them
+	Number int64 // key: counts the flushes of the leader
+	Start  time.Time
+	Finish time.Time
+	Gap    bool // there were too many
+	Data   []byte
 }
 
 // Forecast is a published forecast of when an operation starts or finishes.

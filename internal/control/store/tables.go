@@ -33,6 +33,7 @@ var tables = []anyTable{
 	&historyBlocksTable,
 	&ledgerRowsTable,
 	&ledgerTalliesTable,
+	&ledgerFactsTable,
 	&forecastsTable,
 	&forecastModelsTable,
 }
@@ -444,6 +445,19 @@ var ledgerTalliesTable = table[LedgerTally]{
 		{column: "level", at: func(r *LedgerTally) any { return &r.Level }},
 		{column: "start", at: func(r *LedgerTally) any { return &r.Start }},
 		{column: "data", at: func(r *LedgerTally) any { return &r.Data }},
+	},
+}
+
+var ledgerFactsTable = table[LedgerFacts]{
+	name: "ledger_facts", keys: 2,
+	slice: func(rows *Rows) *[]LedgerFacts { return &rows.LedgerFacts },
+	fields: []field[LedgerFacts]{
+		{column: "epoch", at: func(r *LedgerFacts) any { return &r.Epoch }},
+		{column: "number", at: func(r *LedgerFacts) any { return &r.Number }},
+		{column: "start", at: func(r *LedgerFacts) any { return &r.Start }},
+		{column: "finish", at: func(r *LedgerFacts) any { return &r.Finish }},
+		{column: "gap", at: func(r *LedgerFacts) any { return &r.Gap }},
+		{column: "data", at: func(r *LedgerFacts) any { return &r.Data }},
 	},
 }
 

@@ -183,7 +183,7 @@ func TestPropertyTheLedgerExplainsEveryShortfall(t *testing.T) {
 		}
 		b.spend()
 		b.checkUsage()
-		put, _ := b.Flush(w.now)
+		put, _, _ := b.Flush(w.now)
 		sums := map[ledger.Pool]*ledger.Sums{}
 		for _, row := range put {
 			if row.Level != ledger.Hour {

@@ -285,6 +285,8 @@ func (m *Map) collect(open func() (io.ReadCloser, error)) error {
 			}
 		case e.Name != nil:
 			m.note(Operations, e.Name.ID)
+		case e.Gates != nil:
+			e.Gates.rename(func(class Class, name string) string { m.note(class, name); return name })
 		case e.Input != nil:
 			r.Rewrite(e.Input)
 		}
@@ -358,6 +360,8 @@ func (a *anonymiser) event(e *Event) error {
 		a.records = a.encoder.Input(a.records, e.Time, e.Input, e.Refused, got)
 	case e.Name != nil:
 		a.records = a.encoder.Name(a.records, e.Time, Name{Operation: e.Name.Operation, ID: a.names.of(Operations, e.Name.ID)})
+	case e.Gates != nil:
+		a.records = a.encoder.Gates(a.records, e.Time, e.Gates.rename(a.names.of))
 	case e.Hash != nil:
 		sum, err := a.core.Hash()
 		if err != nil {

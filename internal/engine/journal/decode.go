@@ -26,9 +26,10 @@ type Event struct {
 	Refused bool    // the core refused the input
 	Outcome Outcome // what it decided
 
-	Name *Name
-	Hash *[sha256.Size]byte
-	End  End
+	Name  *Name
+	Hash  *[sha256.Size]byte
+	Gates *Gates
+	End   End
 }
 
 // Decoder reads a journal.
@@ -120,6 +121,8 @@ func (d *Decoder) record() (Event, error) {
 		e.Hash, d.rest = &sum, d.rest[sha256.Size:]
 	case tag == nameTag:
 		return d.name(e)
+	case tag == gatesTag:
+		return d.gates(e)
 	case tag == endTag && len(d.rest) >= 1:
 		if e.End = End(d.rest[0]); e.End == EndCut || e.End > EndTerm {
 			return Event{}, d.frames.wrong("a segment ends for reason %d", e.End)

@@ -161,6 +161,7 @@ const (
 	hashTag = iota
 	nameTag
 	endTag
+	gatesTag
 	firstInputTag = 4
 )
 

@@ -21,6 +21,8 @@ type Player struct {
 	Header *Header
 	// Names are those of all operations that were named so far.
 	Names map[core.OperationID]Name
+	// Gates are those that are closed now; nil if the journal has none.
+	Gates *Gates
 	// Played counts what was applied and compared.
 	Played Played
 
@@ -134,6 +136,8 @@ func (p *Player) apply(e *Event) (err error) {
 		return p.input(e)
 	case e.Name != nil:
 		p.Names[e.Name.Operation] = *e.Name
+	case e.Gates != nil:
+		p.Now, p.Gates = e.Time, e.Gates
 	case e.Hash != nil:
 		p.Now = e.Time
 		p.Played.Hashes++
@@ -168,6 +172,7 @@ func (p *Player) begin(e *Event) error {
 		p.Played.Checkpoints++
 		return p.compare(e, "the state at the start of a segment", header.Hash)
 	}
+	p.Gates = nil
 	if before != nil {
 		p.gap(e.Time)
 	}

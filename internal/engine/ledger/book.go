@@ -26,14 +26,19 @@ type Entry struct {
 // Book integrates the claims of pools over time. Times must not go back.
 type Book struct {
 	accounts map[Pool]*account
+	sorted   []*account // all accounts by pool; nil if it is out of date
 	away     bool
 	round    uint64 // counts updates
+	log      *factLog
 }
 
 // account is the book of one pool.
 type account struct {
 	standing // valid if open is set
+	pool     Pool
 	open     bool
+	log      *factLog
+	logged   logged
 	since    int64 // what happened before is in the sums, in microseconds
 	round    uint64
 	parts    Parts
@@ -66,7 +71,17 @@ type period struct {
 }
 
 // New returns an empty book.
-func New() *Book { return &Book{accounts: map[Pool]*account{}} }
+func New() *Book { return &Book{accounts: map[Pool]*account{}, log: &factLog{round: 1}} }
+
+// account returns the account of a pool. A new one starts at a time.
+func (b *Book) account(pool Pool, at int64) *account {
+	a := b.accounts[pool]
+	if a == nil {
+		a = &account{pool: pool, since: at, log: b.log}
+		b.accounts[pool], b.sorted = a, nil
+	}
+	return a
+}
 
 // Update enters the claims of all pools that have one. away reports whether the
 // scheduler gives jobs to no node from now on.
@@ -76,20 +91,17 @@ func (b *Book) Update(now time.Time, entries []Entry, away bool) {
 	b.round++
 	for i := range entries {
 		e := &entries[i]
-		a := b.accounts[e.Pool]
-		if a == nil {
-			a = &account{since: now.UnixMicro()}
-			b.accounts[e.Pool] = a
-		}
+		a := b.account(e.Pool, now.UnixMicro())
 		if !a.open {
 			a.credit = e.Claim.Relaxed.Volume
 		}
 		a.round, a.open = b.round, true
 		a.stand(e.Claim, e.Claim.Got, away)
 	}
-	for _, a := range b.accounts {
-		if a.round != b.round {
+	for _, a := range b.inOrder() {
+		if a.round != b.round && a.open {
 			a.open = false
+			a.note(false)
 		}
 	}
 }
@@ -108,21 +120,24 @@ func (b *Book) Spend(now time.Time, pool Pool, usage resource.Amounts) {
 func (b *Book) Stop(now time.Time) {
 	b.Advance(now)
 	b.away = true
-	for _, a := range b.accounts {
+	for _, a := range b.inOrder() {
 		a.stand(a.claim, a.got, true)
 	}
 }
 
 // Advance enters that nothing has changed until now.
 func (b *Book) Advance(now time.Time) {
-	for _, a := range b.accounts {
+	for _, a := range b.inOrder() {
 		a.advance(now.UnixMicro())
 	}
 }
 
+// stand enters what holds from now on. What a relaxed pool has saved beyond its capacity is lost.
 func (a *account) stand(c Claim, got int64, away bool) {
 	a.claim, a.got, a.away = c, got, away
 	a.parts = c.Split(got, away)
+	a.credit = min(a.credit, max(c.Relaxed.Capacity, 0))
+	a.note(false)
 }
 
 // advance enters the time since the last change.
@@ -148,9 +163,12 @@ func (a *account) turn(hour int64) {
 		a.roll(Month, &a.month)
 	}
 	if Day.startOf(hour) != Day.startOf(a.hour.start) {
-		a.credit = a.claim.Relaxed.Volume
+		a.credit = min(a.claim.Relaxed.Volume, max(a.claim.Relaxed.Capacity, 0))
 	}
 	a.hour = period{start: hour}
+	if a.open {
+		a.note(true)
+	}
 }
 
 // roll adds the hour that has ended to a longer period.
@@ -199,7 +217,12 @@ func (b *Book) Seconds(pool Pool) (due float64, short [CauseCount]float64, known
 	return a.due, a.short, true
 }
 
-// pools returns the pools of all accounts in order.
-func (b *Book) pools() []Pool { return slices.SortedFunc(maps.Keys(b.accounts), ComparePools) }
+// inOrder returns all accounts by pool.
+func (b *Book) inOrder() []*account {
+	if b.sorted == nil {
+		b.sorted = slices.SortedFunc(maps.Values(b.accounts), func(a, b *account) int { return ComparePools(a.pool, b.pool) })
+	}
+	return b.sorted
+}
 
 func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }

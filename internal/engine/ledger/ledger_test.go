@@ -101,7 +101,7 @@ func TestABookIntegratesOverHoursDaysAndMonths(t *testing.T) {
 	from := noon.Add(11*time.Hour + 30*time.Minute) // the last half hour of a month
 	b.Update(from, []Entry{{prod, claim}}, false)
 	b.Spend(from.Add(10*time.Minute), prod, amount(resource.CPU, 4))
-	put, _ := b.Flush(from.Add(90 * time.Minute))
+	put, _, _ := b.Flush(from.Add(90 * time.Minute))
 	var levels []string
 	for _, row := range put {
 		levels = append(levels, fmt.Sprint(int32(row.Level), " ", row.Start.Format("02T15")))
@@ -122,7 +122,7 @@ func TestABookIntegratesOverHoursDaysAndMonths(t *testing.T) {
 	if part, known := hours.Kept(); !known || part != 1-float64(10*600+6*80*60)/(10*90*60) {
 		t.Errorf("kept: %v %v", part, known)
 	}
-	if put, _ := b.Flush(from.Add(90 * time.Minute)); len(put) != 0 {
+	if put, _, _ := b.Flush(from.Add(90 * time.Minute)); len(put) != 0 {
 		t.Errorf("nothing has changed, but %d rows are flushed", len(put))
 	}
 }
@@ -130,7 +130,7 @@ func TestABookIntegratesOverHoursDaysAndMonths(t *testing.T) {
 func TestNoDemandIsNotAKeptPromise(t *testing.T) {
 	b := New()
 	b.Update(noon, []Entry{{prod, claimOf(func(c *Claim) { c.Asked, c.Reach = 0, 0 })}}, false)
-	put, _ := b.Flush(noon.Add(time.Minute))
+	put, _, _ := b.Flush(noon.Add(time.Minute))
 	sums := sumsOf(t, put, Hour)
 	if _, known := sums.Kept(); known || sums.Unclaimed.Seconds() != 600 {
 		t.Errorf("kept is known: %v; unclaimed: %v", known, sums.Unclaimed.Seconds())
@@ -140,11 +140,13 @@ func TestNoDemandIsNotAKeptPromise(t *testing.T) {
 // stored is what a store has of a book.
 type stored struct {
 	rows          map[string]Row
+	facts         []Facts
 	flushed, seen time.Time
 }
 
 func (s *stored) flush(b *Book, now time.Time) {
-	put, remove := b.Flush(now)
+	put, remove, facts := b.Flush(now)
+	s.facts = append(s.facts, facts)
 	for _, row := range put {
 		s.rows[key(row)] = row
 	}
@@ -252,7 +254,7 @@ func TestPropertyKillsLoseAndRepeatNothing(t *testing.T) {
 func TestCorruptRowsAreErrors(t *testing.T) {
 	b := New()
 	b.Update(noon, []Entry{{prod, claimOf(func(*Claim) {})}}, false)
-	put, _ := b.Flush(noon.Add(time.Minute))
+	put, _, _ := b.Flush(noon.Add(time.Minute))
 	for _, row := range put {
 		for n := range row.Data {
 			cut := row

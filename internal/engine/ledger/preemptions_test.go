@@ -284,7 +284,7 @@ func TestADayOfFlowIsKeptIfThePoolGotWhatItCouldAskFor(t *testing.T) {
 			now = now.Add(time.Duration(p.hours) * time.Hour)
 		}
 		b.Update(now, nil, false)
-		put, _ := b.Flush(now.Add(time.Hour))
+		put, _, _ := b.Flush(now.Add(time.Hour))
 		sums := sumsOf(t, put, Day)
 		kept, known := sums.Flow.Verdict()
 		due := sums.Flow.Due.min(sums.Flow.Flowed).Seconds() / 100_000 / 3600

@@ -40,6 +40,19 @@ func (l Level) Start(t time.Time) time.Time {
 
 func (l Level) startOf(t int64) int64 { return l.Start(micros(t)).UnixMicro() }
 
+// String returns the name of the level in outputs.
+func (l Level) String() string {
+	switch l {
+	case Hour:
+		return "hour"
+	case Day:
+		return "day"
+	case Month:
+		return "month"
+	}
+	return "standing"
+}
+
 // Row is what is stored of a pool for a period.
 type Row struct {
 	Pool
@@ -50,12 +63,11 @@ type Row struct {
 
 // Flush returns the rows that have changed since the last flush, in the order of pools,
 // and the standing rows of pools that have no claim any more. The caller stores the
-// first, deletes the second, and stores the time, all in one commit.
-func (b *Book) Flush(now time.Time) (put, remove []Row) {
+// first, deletes the second, and stores the facts and the time, all in one commit.
+func (b *Book) Flush(now time.Time) (put, remove []Row, facts Facts) {
 	b.Advance(now)
-	for _, pool := range b.pools() {
-		a := b.accounts[pool]
-		from := len(put)
+	for _, a := range b.inOrder() {
+		pool, from := a.pool, len(put)
 		put = append(put, a.ended...)
 		a.ended = nil
 		for _, p := range []struct {
@@ -80,24 +92,24 @@ func (b *Book) Flush(now time.Time) (put, remove []Row) {
 		}
 		if !a.open && a.hour.sums == (ByResource{}) && a.month.start != Month.startOf(now.UnixMicro()) {
 			delete(b.accounts, pool)
+			b.sorted = nil
 		}
 	}
-	return put, remove
+	return put, remove, b.log.take(now.UnixMicro())
 }
 
 // Unflushed returns the sums that stored rows may not have yet, as rows of hours. They replace
 // stored rows of the same pools and times.
 func (b *Book) Unflushed() (rows []Row) {
-	for _, pool := range b.pools() {
-		a := b.accounts[pool]
+	for _, a := range b.inOrder() {
 		for _, row := range a.ended {
 			if row.Level == Hour {
-				row.Pool = pool
+				row.Pool = a.pool
 				rows = append(rows, row)
 			}
 		}
 		if a.hour.start != 0 {
-			rows = append(rows, Row{Pool: pool, Level: Hour, Start: micros(a.hour.start), Data: a.hour.sums.encode()})
+			rows = append(rows, Row{Pool: a.pool, Level: Hour, Start: micros(a.hour.start), Data: a.hour.sums.encode()})
 		}
 	}
 	return rows
@@ -118,14 +130,11 @@ func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
 		return b, nil
 	}
 	at := flushed.UnixMicro()
+	b.log.from = at
 	for _, row := range rows {
-		a := b.accounts[row.Pool]
-		if a == nil {
-			a = &account{since: at}
-			b.accounts[row.Pool] = a
-		}
+		a := b.account(row.Pool, at)
 		if row.Level == Standing {
-			if err := a.decode(row.Data); err != nil {
+			if err := a.restore(row.Data); err != nil {
 				return nil, fmt.Errorf("%s of tree %s: %w", row.Name, row.Tree, err)
 			}
 			continue
@@ -151,21 +160,30 @@ func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
 	if end := flushed.Add(longestAbsence); end.Before(until) {
 		until = end
 	}
-	for _, a := range b.accounts {
+	for _, a := range b.inOrder() {
 		a.advance(max(min(seen.UnixMicro(), until.UnixMicro()), at))
 		a.stand(a.claim, a.got, true)
 		if until.Before(now) {
 			a.advance(until.UnixMicro())
-			a.open, a.since = false, now.UnixMicro()
+			a.open = false
+			a.note(false)
+			a.since = now.UnixMicro()
 		}
 	}
 	return b, nil
 }
 
+// A standing consists of this many numbers. The log has the changes of all but the last, the credit,
+// which follows from the others.
+const (
+	standingNumbers = 25
+	loggedNumbers   = standingNumbers - 1
+)
+
 // numbers lists what a standing consists of, in the order in which it is stored.
-func (s *standing) numbers() []*int64 {
+func (s *standing) numbers() [standingNumbers]*int64 {
 	c := &s.claim
-	return []*int64{
+	return [standingNumbers]*int64{
 		&c.Total, &c.Promise.Oversold, &c.Strong, &c.Burst, &c.Paid, &c.Effective, &c.Asked, &c.Held, &c.Reach, &c.Room, &c.Share, &c.Got, &c.Above,
 		&c.Lost, &c.Free.Fitting, &c.Free.Blocked, &c.Free.Closed, &s.got,
 		&c.Relaxed.Flow, &c.Relaxed.Asked, &c.Relaxed.Share, &c.Relaxed.Strong, &c.Relaxed.Volume, &c.Relaxed.Capacity, &s.credit,
@@ -180,35 +198,47 @@ const (
 	firstNumbers = 18
 )
 
+func (s *standing) flags() byte {
+	if s.away {
+		return flowFlag | awayFlag
+	}
+	return flowFlag
+}
+
 // encode returns the stored form of a standing.
 func (s *standing) encode() []byte {
-	data := []byte{byte(s.claim.Resource), flowFlag}
-	if s.away {
-		data[1] |= awayFlag
-	}
+	data := []byte{byte(s.claim.Resource), s.flags()}
 	for _, number := range s.numbers() {
 		data = binary.AppendVarint(data, *number)
 	}
 	return data
 }
 
-// decode opens an account with a stored standing.
-func (a *account) decode(data []byte) error {
-	if len(data) < 2 || data[0] >= byte(resource.KindCount) {
+// decode reads a stored standing.
+func (s *standing) decode(r *reader) error {
+	kind, flags := r.byte(), r.byte()
+	if r.failed || kind >= byte(resource.KindCount) {
 		return errCorrupt
 	}
-	var s standing
-	s.claim.Resource, s.away = resource.Kind(data[0]), data[1]&awayFlag != 0
-	rest := data[2:]
+	*s = standing{away: flags&awayFlag != 0}
+	s.claim.Resource = resource.Kind(kind)
 	for i, number := range s.numbers() {
-		if i == firstNumbers && data[1]&flowFlag == 0 {
+		if i == firstNumbers && flags&flowFlag == 0 {
 			break
 		}
-		value, n := binary.Varint(rest)
-		if n <= 0 {
-			return errCorrupt
-		}
-		*number, rest = value, rest[n:]
+		*number = r.signed()
+	}
+	if r.failed {
+		return errCorrupt
+	}
+	return nil
+}
+
+// restore opens an account with a stored standing.
+func (a *account) restore(data []byte) error {
+	var s standing
+	if err := s.decode(&reader{data: data}); err != nil {
+		return err
 	}
 	a.open, a.stored, a.credit = true, data, s.credit
 	a.stand(s.claim, s.got, s.away)

@@ -16,6 +16,9 @@ type Sums struct {
 	DueTime, KeptTime int64
 	// Flow is the books of a relaxed pool, in millionths of the tree × microseconds.
 	Flow FlowSums
+	// Surplus is what the pool got beyond what was due: Due + Surplus = Got + Missing, exactly.
+	// Rows of before 2026-11-17 have none.
+	Surplus Sum
 }
 
 // FlowSums are the books of the flow of a relaxed pool: what flowed, the part of it that
@@ -60,7 +63,7 @@ func (s *Sums) list() []*Sum {
 	for i := range s.Short {
 		list = append(list, &s.Short[i])
 	}
-	return append(list, &s.Flow.Flowed, &s.Flow.Due, &s.Flow.Got, &s.Flow.Overflowed)
+	return append(list, &s.Flow.Flowed, &s.Flow.Due, &s.Flow.Got, &s.Flow.Overflowed, &s.Surplus)
 }
 
 // Missing returns what was due and not got.
@@ -98,6 +101,7 @@ func (s *Sums) accrue(c *Claim, got int64, parts *Parts, micros int64) {
 	s.Due.add(due, micros)
 	s.Got.add(got, micros)
 	s.Unclaimed.add(promised-due, micros)
+	s.Surplus.add(max(got-due, 0), micros)
 	broken := int64(0)
 	for cause, part := range parts {
 		if part == 0 {
@@ -165,7 +169,7 @@ func (b *ByResource) add(other *ByResource) {
 
 // Stored sums start with the number of sums of each resource, so that readers of older
 // rows know which they have.
-const storedSums = 5 + int(CauseCount) + 4
+const storedSums = 5 + int(CauseCount) + 4 + 1
 
 // encode returns the sums of all resources in which anything was promised.
 func (b *ByResource) encode() []byte {
@@ -220,6 +224,16 @@ func (r *reader) byte() byte {
 	first := r.data[0]
 	r.data = r.data[1:]
 	return first
+}
+
+func (r *reader) signed() int64 {
+	value, n := binary.Varint(r.data)
+	if n <= 0 {
+		r.failed = true
+		return 0
+	}
+	r.data = r.data[n:]
+	return value
 }
 
 func (r *reader) number() uint64 {

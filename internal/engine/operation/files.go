@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/imagename"
 )
 
 // File is a file of a task's sandbox, as an entry of file_paths describes it. TreePath, NodePath or Sum is set, or the
@@ -146,10 +147,23 @@ func isLayer(v document.Value) bool {
 // maxLayers is the most layers that a root is made of.
 const maxLayers = 60
 
+// isArchived reports whether the root is an image of the cluster: its name has a digest and no registry, and the only layer is the content of
+// the archive that it is in. The scheduler writes this into the specification of an operation that starts.
+func isArchived(t *Task) bool {
+	text, _ := t.DockerImage.Get()
+	n, err := imagename.Parse(text)
+	if err != nil || n.Registry != "" || n.Digest == "" || len(t.LayerPaths) != 1 {
+		return false
+	}
+	f, ok := ReadFile(t.LayerPaths[0])
+	return ok && !f.Sum.IsZero()
+}
+
 // checkLayers refuses a second root, and more layers than nodes can mount.
 func checkLayers(r *document.Reader, v document.Value, t *Task) {
 	switch {
 	case len(t.LayerPaths) == 0:
+	case isArchived(t):
 	case t.DockerImage.IsSet():
 		refuseOption(r, taskTable, v, "layer_paths", RuleTwoRoots, "cannot be combined with docker_image: a job has one root")
 	case len(t.LayerPaths) > maxLayers:

@@ -30,7 +30,8 @@ type MemoryConfig struct {
 	// its proxy; ExecFootprint is added to the memory_limit of a user's process.
 	Footprint     int64 `json:"footprint_memory"`
 	ExecFootprint int64 `json:"exec_footprint_memory,omitempty"`
-	// ProxyBase is the estimate of the proxy's memory for tasks without tables.
+	// ProxyBase is the estimate of the proxy's memory for tasks without tables. The default is what
+	// supervisor and init were measured to take at most; see docs/adr/0006.
 	ProxyBase int64       `json:"job_proxy_memory_base"`
 	Alerts    AlertConfig `json:"alerts"`
 }
@@ -39,7 +40,7 @@ type MemoryConfig struct {
 func DefaultMemoryConfig() MemoryConfig {
 	return MemoryConfig{
 		UserQuantile: 0.95, ProxyQuantile: 0.95, UserPrecision: 0.01, OverdraftFactor: 1.1,
-		Footprint: 128 << 20, ProxyBase: 20 << 20, Alerts: DefaultAlertConfig(),
+		Footprint: 128 << 20, ProxyBase: 4 << 20, Alerts: DefaultAlertConfig(),
 	}
 }
 

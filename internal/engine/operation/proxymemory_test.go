@@ -78,7 +78,7 @@ func TestTheEstimateComesFromTheTablesOfTheSpecification(t *testing.T) {
 		name, task string
 		want       int64
 	}{
-		{"no tables: the base", "", 20 * mib},
+		{"no tables: the base", "", 4 * mib},
 		{"one output", "output_table_paths: [//a]", 64 * mib},
 		{"two inputs, one output", "input_table_paths: [//a, //b], output_table_paths: [//c]", 2*input + 64*mib},
 		{"many inputs: one cap for all", "input_table_paths: [//a, //b, //c, //d, //e, //f, //g], output_table_paths: [//x]", 256*mib + 7*1000 + 64*mib},
@@ -89,7 +89,7 @@ func TestTheEstimateComesFromTheTablesOfTheSpecification(t *testing.T) {
 		{"the writer does not say whether erasure is striped", "output_table_paths: [{$value: //a, $attributes: {erasure_codec: reed_solomon_6_3}}], job_io: {table_writer: {enable_striped_erasure: true}}", 2 * gib * 9 / 6},
 		{"no erasure by name", "output_table_paths: [{$value: //a, $attributes: {erasure_codec: none}}]", 64 * mib},
 		{"what is nonsense is as if it were not there", "output_table_paths: [//a], job_io: {table_writer: {send_window_size: x, max_row_weight: -1}}", 64 * mib},
-		{"nonsense", "output_table_paths: 5, job_io: 7", 20 * mib},
+		{"nonsense", "output_table_paths: 5, job_io: 7", 4 * mib},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

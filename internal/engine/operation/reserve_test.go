@@ -97,7 +97,7 @@ func TestTheFirstGuessIsAnOptionOfTheSpecification(t *testing.T) {
 			t.Errorf("%q: %+v, want %d", option, r, want)
 		}
 		// What a job is charged includes its proxy and the constant footprint.
-		if got := b.Groups()[0].Resources[resource.Memory]; got != want+20*mib+128*mib {
+		if got := b.Groups()[0].Resources[resource.Memory]; got != want+4*mib+128*mib {
 			t.Errorf("%q: a job takes %d", option, got)
 		}
 	}

@@ -155,7 +155,7 @@ var taskOptions = concat(
 			func(c *Task) *opt[bool] { return &c.RestartCompletedJobs }, switched.Default(false)),
 		document.Maybe("fail_on_job_restart", "Same as for the operation, for the jobs of this task.",
 			func(c *Task) *opt[bool] { return &c.FailOnJobRestart }, switched.Default(false)),
-		document.Maybe("docker_image", "The container image that is the root of jobs: [REGISTRY/]IMAGE[:TAG][@DIGEST]. A name without a registry is an image that nodes have themselves. "+
+		document.Maybe("docker_image", "The container image that is the root of jobs: [REGISTRY/]IMAGE[:TAG][@DIGEST]. A name without a registry is an image of the cluster (weir image load), or one that nodes have themselves. "+
 			"The tag is resolved once, when the operation starts. Unset: jobs see the programs of their node.",
 			func(c *Task) *opt[string] { return &c.DockerImage }, imageNames),
 		document.Plain("layer_paths", "Files of the tree that are the root of jobs instead of an image: tar archives, plain or packed with gzip or zstd, the uppermost first. Their contents are fixed when the operation starts.",

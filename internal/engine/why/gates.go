@@ -45,6 +45,11 @@ func (c NodeGateCode) String() string {
 	return [...]string{"banned", "draining", "jobs_disabled", "no_tree", "awaited"}[c]
 }
 
+// NodeGateCodes returns all codes.
+func NodeGateCodes() []NodeGateCode {
+	return []NodeGateCode{NodeBanned, NodeDraining, NodeJobsDisabled, NodeWithoutTree, NodeAwaited}
+}
+
 // NodeGate keeps one node from getting jobs.
 type NodeGate struct {
 	Node core.NodeID

@@ -188,7 +188,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{
 		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
 		events: make(chan func(), 64), jobs: map[uint64]*job{}, launches: make(chan struct{}, maxLaunches),
-		uploads: make(chan struct{}, maxUploads), uids: newUIDPool(o.Isolation.UIDs),
+		uploads: make(chan struct{}, maxUploads), uids: newUIDPool(o.Isolation.UIDs, sharedPlaces(o.Isolation.Level)),
 		gpus: newGPUState(len(o.GPUs.Devices)),
 	}
 	a.Alerts = append(slices.Clip(a.Alerts), o.Isolation.alerts()...)

@@ -67,6 +67,22 @@ func (a *Agent) tendDisk() {
 	})
 }
 
+// limitDisk has the file system limit the files of a job that runs as a user of its own: the number of its project is the user's.
+func (a *Agent) limitDisk(j *job, d *jobproxy.Description) {
+	if a.Rules.Disk.Project && d.Disk != (jobproxy.Disk{}) {
+		d.Project = j.uid
+	}
+}
+
+// measureJobs has the files of all jobs measured now, so that those that take too much end before others suffer.
+func (a *Agent) measureJobs() {
+	for _, j := range a.jobs {
+		if j.launched && !j.hasEnded() && !j.ending && j.stop == nil {
+			a.order(j.number, jobproxy.Order{Command: jobproxy.Measure})
+		}
+	}
+}
+
 // diskUse is the disk space of a job.
 type diskUse struct {
 	number          uint64

@@ -64,17 +64,31 @@ func (a *Agent) giveGPUs(j *job, d *jobproxy.Description) error {
 			s.taken[i], s.jobs[i] = true, j.number
 			j.gpus = append(j.gpus, device.ID)
 			d.GPUs.IDs = append(d.GPUs.IDs, device.ID)
-			d.GPUs.Files = append(d.GPUs.Files, device.Files...)
+			d.GPUs.Files = addNew(d.GPUs.Files, device.Files)
+			d.GPUs.Mounts = addNew(d.GPUs.Mounts, device.Mounts)
+			d.GPUs.Variables = addNew(d.GPUs.Variables, device.Variables)
 		} else {
-			d.GPUs.Others = append(d.GPUs.Others, device.Files...)
+			d.GPUs.Others = addNew(d.GPUs.Others, device.Files)
 		}
 	}
+	// Instances of one GPU have files in common.
+	d.GPUs.Others = slices.DeleteFunc(d.GPUs.Others, func(f gpu.File) bool { return f.Source == "" && slices.Contains(d.GPUs.Files, f) })
 	if len(chosen) > 0 {
-		d.GPUs.Files = append(d.GPUs.Files, a.GPUs.Shared...)
+		d.GPUs.Files = addNew(d.GPUs.Files, a.GPUs.Shared)
 	} else {
 		d.GPUs.Others = append(d.GPUs.Others, a.GPUs.Shared...)
 	}
 	return nil
+}
+
+// addNew appends what a list does not have yet.
+func addNew[T comparable](list, more []T) []T {
+	for _, one := range more {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // keepGPUs gives a job of an earlier incarnation of the agent the devices that it has.
@@ -163,7 +177,10 @@ func (a *Agent) judgeGPUs(taken []bool, readings map[string]gpu.Reading, err err
 	s := &a.gpus
 	changed := false
 	for i, device := range a.GPUs.Devices {
-		r, found := readings[device.ID]
+		r, found := readings[device.Reported()]
+		if device.Parent != "" { // the reading is that of all instances together
+			r.Utilization, r.MemoryUsed, r.MemoryTotal, r.Processes = -1, 0, device.Memory, nil
+		}
 		fault := r.Fault
 		switch {
 		case err != nil:

@@ -24,14 +24,16 @@ type DiskRules struct {
 	// Below Critical it ends jobs that take more than they asked for.
 	CriticalRatio float64
 	CriticalSize  int64
-	// WatchJobs fails jobs whose files take more than they asked for, or more than JobSize if they asked for nothing.
-	WatchJobs bool
+	// LimitJobs holds the files of jobs to what they asked for, or to JobSize if they asked for nothing. With Project the file system limits the jobs
+	// that run as users of their own; the files of others are added up, and a job that takes more fails.
+	LimitJobs bool
+	Project   bool
 	JobSize   int64 // zero is no limit
 }
 
 // DefaultDiskRules returns the defaults of the reference.
 func DefaultDiskRules() DiskRules {
-	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30, CriticalRatio: 0.01, CriticalSize: 512 << 20, WatchJobs: true, JobSize: 10 << 30}
+	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30, CriticalRatio: 0.01, CriticalSize: 512 << 20, LimitJobs: true, JobSize: 10 << 30}
 }
 
 // diskState is how much room a file system has.
@@ -152,6 +154,9 @@ func (a *Agent) judge(space disk, broken error) {
 		a.Log.Info("the node is well again")
 	default:
 		a.Log.Warn("the node is unwell", "reason", a.health.String())
+	}
+	if a.health.disk >= diskFull && before.disk < diskFull {
+		a.measureJobs()
 	}
 	a.admit()
 	a.tellNode()

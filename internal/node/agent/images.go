@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/node/cache"
+	"github.com/weirhq/weir/internal/node/gpu"
 	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
@@ -23,6 +25,8 @@ type Images struct {
 	// Cache is unset if the node cannot run jobs in images. Missing then says why.
 	Cache   *image.Cache
 	Missing string
+	// Runtime is the path of an OCI runtime that makes the containers of jobs in images. Empty: their inits do.
+	Runtime string
 }
 
 // reasonRootNotPrepared is the abort reason of a job whose image the node could not get.
@@ -47,9 +51,20 @@ func (a *Agent) openImages() (err error) {
 	if a.Images.Cache == nil {
 		return nil
 	}
-	paths := append(append([]string{}, a.Isolation.ReadOnly...), a.Isolation.Writable...)
-	a.images.points, err = a.Images.Cache.Points(jobinit.Points, paths)
+	a.images.points, err = a.points(nil)
 	return err
+}
+
+// points returns the uppermost layer of the roots of jobs that see certain files of the machine besides those that all jobs see.
+func (a *Agent) points(mounts []gpu.Mount) (string, error) {
+	paths := map[string]string{}
+	for _, path := range slices.Concat(a.Isolation.ReadOnly, a.Isolation.Writable) {
+		paths[path] = path
+	}
+	for _, m := range mounts {
+		paths[m.Target] = m.Source
+	}
+	return a.Images.Cache.Points(jobinit.Points, paths)
 }
 
 // describeImage completes the description of a job that runs in an image, as far as it is known before the image is ready.
@@ -57,7 +72,7 @@ func (a *Agent) describeImage(d *jobproxy.Description, wanted *nodev1.JobImage) 
 	if wanted == nil {
 		return nil
 	}
-	if len(wanted.GetLayers()) > 0 {
+	if wanted.GetName() == "" {
 		return a.describeLayers(d, wanted)
 	}
 	n, err := imagename.Parse(wanted.GetName())
@@ -70,7 +85,10 @@ func (a *Agent) describeImage(d *jobproxy.Description, wanted *nodev1.JobImage) 
 	if a.Images.Cache == nil {
 		return &image.Error{Reason: image.Unavailable, Image: n.String(), Err: errors.New(a.Images.Missing)}
 	}
-	d.Image = &jobproxy.Image{Name: n.String(), Digest: n.Digest, Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable()}
+	if archives := wanted.GetLayers(); len(archives) > 1 || len(archives) == 1 && len(archives[0].GetSha256()) != len(checksum.Sum{}) {
+		return fmt.Errorf("%w: image %s: the scheduler gave no valid archive", jobproxy.ErrInvalid, n)
+	}
+	d.Image = &jobproxy.Image{Name: n.String(), Digest: n.Digest, Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable(), Runtime: a.Images.Runtime}
 	return nil
 }
 
@@ -86,7 +104,7 @@ func (a *Agent) describeLayers(d *jobproxy.Description, wanted *nodev1.JobImage)
 			return fmt.Errorf("%w: layer_paths/%d has no valid SHA-256 or size", jobproxy.ErrInvalid, i)
 		}
 	}
-	d.Image = &jobproxy.Image{Name: name, Digest: image.LayersDigest(sums), Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable()}
+	d.Image = &jobproxy.Image{Name: name, Digest: image.LayersDigest(sums), Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable(), Runtime: a.Images.Runtime}
 	return nil
 }
 
@@ -108,17 +126,31 @@ func (a *Agent) prepareLayers(ctx context.Context, j *job, id string) (*image.Im
 	return a.Images.Cache.PrepareLayers(ctx, files, id)
 }
 
+// prepareArchived makes an image ready that is in an archive of the scheduler. The archive is fetched only if the node does not have the image.
+func (a *Agent) prepareArchived(ctx context.Context, j *job, n imagename.Name, id string) (*image.Image, error) {
+	archive := j.layers[0]
+	var sum checksum.Sum
+	copy(sum[:], archive.GetSha256())
+	return a.Images.Cache.PrepareArchived(ctx, n, func() (path string, release func(), err error) {
+		content, err := a.fetchFile(ctx, j.number, cache.Key{Sum: sum}, archive.GetSize())
+		if err != nil {
+			return "", nil, err
+		}
+		return content.Path, content.Release, nil
+	}, id)
+}
+
 // prepareImage makes the image of a job ready and then goes on with its start. An order that arrives meanwhile ends the
 // job.
 func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 	prepare := func(ctx context.Context) (*image.Image, error) { return a.prepareLayers(ctx, j, d.JobID) }
-	if len(j.layers) == 0 {
-		n, err := imagename.Parse(d.Image.Name)
-		if err != nil { // it was valid when the job was described
-			a.finish(j, cannotStart(j, err))
-			return
+	if n, err := imagename.Parse(d.Image.Name); err == nil { // otherwise the root is made of layers
+		prepare = func(ctx context.Context) (*image.Image, error) {
+			if len(j.layers) > 0 {
+				return a.prepareArchived(ctx, j, n, d.JobID)
+			}
+			return a.Images.Cache.Prepare(ctx, n, d.JobID)
 		}
-		prepare = func(ctx context.Context) (*image.Image, error) { return a.Images.Cache.Prepare(ctx, n, d.JobID) }
 	}
 	limit := time.Duration(d.PrepareTimeLimit)
 	if limit == 0 {
@@ -167,7 +199,13 @@ func (a *Agent) addImage(d *jobproxy.Description, ready *image.Image) error {
 	for _, f := range files {
 		i.Files = append(i.Files, jobproxy.ImageFile(f))
 	}
-	i.Layers = append([]string{a.images.points}, ready.Layers...)
+	points := a.images.points
+	if d.GPUs != nil && len(d.GPUs.Mounts) > 0 {
+		if points, err = a.points(d.GPUs.Mounts); err != nil {
+			return err
+		}
+	}
+	i.Layers = append([]string{points}, ready.Layers...)
 	i.Environment, i.WorkingDir, i.Shell = ready.Environment, ready.Directory, ready.Shell
 	return nil
 }
@@ -219,6 +257,17 @@ func (a *Agent) tendImages() {
 		a.work(a.Images.Cache.Shrink)
 	}
 	a.listImages()
+}
+
+// pruneImages deletes the images that no job uses, outside the loop.
+func (a *Agent) pruneImages() {
+	if a.Images.Cache == nil {
+		return
+	}
+	a.work(func() {
+		a.Images.Cache.Trim(0)
+		a.post(a.listImages)
+	})
 }
 
 // listImages reads the list of images that the node reports, outside the loop.

@@ -124,25 +124,69 @@ func localUser(passwd, user string) (*jobproxy.Credential, error) {
 type uidPool struct {
 	all   UIDRange
 	taken map[uint32]bool
+	// shared are directories that all jobs can write to.
+	shared []string
+	// used are free ids whose jobs may have left something there: the next job would own it.
+	used map[uint32]bool
 }
 
-func newUIDPool(all UIDRange) *uidPool { return &uidPool{all: all, taken: map[uint32]bool{}} }
+func newUIDPool(all UIDRange, shared []string) *uidPool {
+	return &uidPool{all: all, taken: map[uint32]bool{}, shared: shared, used: map[uint32]bool{}}
+}
 
-// take returns the lowest free id.
+// take returns the lowest free id that owns nothing in the shared directories.
 func (p *uidPool) take() (uint32, error) {
+	uid, err := p.lowest()
+	if err == nil || len(p.used) == 0 {
+		return uid, err
+	}
+	if err := p.inspect(); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoUID, err)
+	}
+	if uid, err = p.lowest(); err != nil && len(p.used) > 0 {
+		err = fmt.Errorf("%w, or own files in %s that earlier jobs left", err, strings.Join(p.shared, ", "))
+	}
+	return uid, err
+}
+
+func (p *uidPool) lowest() (uint32, error) {
 	for i := range p.all.size() {
-		if uid := p.all.First + uint32(i); !p.taken[uid] {
+		if uid := p.all.First + uint32(i); !p.taken[uid] && !p.used[uid] {
 			p.taken[uid] = true
 			return uid, nil
 		}
-		if i > int64(len(p.taken)) {
+		if i > int64(len(p.taken)+len(p.used)) {
 			break
 		}
 	}
 	return 0, fmt.Errorf("%w: all %d are taken", errNoUID, p.all.size())
 }
 
-func (p *uidPool) free(uid uint32) { delete(p.taken, uid) }
+// inspect finds out which ids own something in the shared directories. The others can be used again.
+func (p *uidPool) inspect() error {
+	if len(p.shared) == 0 || p.all == (UIDRange{}) {
+		return nil
+	}
+	found := map[uint32]bool{}
+	if err := owners(p.shared, found); err != nil {
+		return fmt.Errorf("directories that jobs share cannot be read: %w", err)
+	}
+	clear(p.used)
+	for uid := range found {
+		if uid >= p.all.First && uid <= p.all.Last && !p.taken[uid] {
+			p.used[uid] = true
+		}
+	}
+	return nil
+}
+
+// free notes that a job and its directories are gone.
+func (p *uidPool) free(uid uint32) {
+	if p.taken[uid] && len(p.shared) > 0 {
+		p.used[uid] = true
+	}
+	delete(p.taken, uid)
+}
 
 // isolate completes the description of a job with what it may see and whom it runs as.
 func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) error {

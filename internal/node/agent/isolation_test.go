@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestARangeWithAnAccountIsRefused(t *testing.T) {
 
 // 64 users for 2,000 jobs, up to 64 at a time: no two living jobs share one, and ids are used again.
 func TestNoTwoLivingJobsShareAUserID(t *testing.T) {
-	pool := newUIDPool(UIDRange{2000, 2063})
+	pool := newUIDPool(UIDRange{2000, 2063}, nil)
 	var living []uint32
 	has := map[uint32]bool{}
 	for i := range 2000 {
@@ -60,6 +61,64 @@ func TestNoTwoLivingJobsShareAUserID(t *testing.T) {
 		}
 		has[uid] = true
 		living = append(living, uid)
+	}
+}
+
+// 64 user ids and 2,000 jobs, a third of which leave files in a directory that all jobs share.
+func TestNothingThatAJobLeftBelongsToTheNextOneWithItsUserID(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT ROOT: no other user has files")
+	}
+	const first, last, jobs = 1_900_000_100, 1_900_000_163, 2000
+	shared := t.TempDir()
+	inner := filepath.Join(shared, "inner")
+	if err := os.Mkdir(inner, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	leave := func(path string, uid uint32) {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, int(uid), int(uid))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := map[uint32]string{first: filepath.Join(shared, "early")} // of an earlier agent
+	leave(left[first], first)
+	pool := newUIDPool(UIDRange{first, last}, []string{shared, filepath.Join(shared, "absent")})
+	if err := pool.inspect(); err != nil {
+		t.Fatal(err)
+	}
+	var living []uint32
+	for i := range jobs {
+		uid, err := pool.take()
+		if errors.Is(err, errNoUID) && len(left) > 0 && len(living) < last-first+1 {
+			if !strings.Contains(err.Error(), shared) {
+				t.Fatalf("the error does not say where the files are: %v", err)
+			}
+			for old, path := range left { // as programs do that clean such directories up
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				delete(left, old)
+			}
+			for _, gone := range living {
+				pool.free(gone)
+			}
+			living = nil
+			uid, err = pool.take()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path := left[uid]; path != "" {
+			t.Fatalf("job %d with user id %d owns %s", i, uid, path)
+		}
+		if living = append(living, uid); i%3 == 0 {
+			left[uid] = filepath.Join(inner, strconv.Itoa(int(uid)))
+			leave(left[uid], uid)
+		}
+		if i%5 > 0 {
+			pool.free(living[0])
+			living = living[1:]
+		}
 	}
 }
 

@@ -43,7 +43,8 @@ type job struct {
 	restore *nodev1.Content
 	// preparing ends the preparation of its image; nil if there is none.
 	preparing context.CancelFunc
-	// layers are the files that its root is made of; none if it has an image or the programs of the node.
+	// layers are the files that its root is made of, or the archive that its image is in; none for an image of a registry or of the
+	// node, and for the programs of the node.
 	layers []*nodev1.Content
 	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
 	files []*cache.Content
@@ -142,6 +143,9 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 		}
 		restored = append(restored, job)
 	}
+	if err := a.uids.inspect(); err != nil { // the ids of jobs that run are taken by now
+		return nil, err
+	}
 	a.Log.Info("jobs of an earlier life", "count", len(restored))
 	return restored, nil
 }
@@ -180,6 +184,9 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	for _, order := range orders.Open {
 		a.openStream(order)
 	}
+	if orders.PruneImages {
+		a.pruneImages()
+	}
 	a.tellNode()
 }
 
@@ -206,6 +213,7 @@ func (a *Agent) start(s *nodeproto.Start) {
 	}
 	if err == nil {
 		err = a.isolate(j, description, s.Spec)
+		a.limitDisk(j, description)
 	}
 	if err != nil {
 		a.finish(j, cannotStart(j, err))
@@ -358,7 +366,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		Memory:           a.memoryOf(identity, spec),
 	}
 	d.DiskRequest = spec.GetDiskSpaceLimit()
-	if a.Rules.Disk.WatchJobs {
+	if a.Rules.Disk.LimitJobs {
 		d.Disk = jobproxy.Disk{Space: cmp.Or(spec.GetDiskSpaceLimit(), a.Rules.Disk.JobSize), Files: spec.GetInodeLimit()}
 	}
 	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {

@@ -3,6 +3,7 @@ package gpu
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,27 @@ type Device struct {
 	// Socket is the NUMA node that the device is attached to; negative if not known.
 	Socket int
 	Files  []File
+	// Parent is the id of the device that this one is a part of; empty if it is a whole one. Readings are the parent's.
+	Parent string
+	// Mounts and Variables are what jobs with the device need besides its files.
+	Mounts    []Mount
+	Variables []Variable
 }
+
+// Mount shows a file or directory of the machine in a job, read-only.
+type Mount struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+}
+
+// Variable is a variable of the environment.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Reported is the id under which readings report the device.
+func (d *Device) Reported() string { return cmp.Or(d.Parent, d.ID) }
 
 // File is a device file of a job.
 type File struct {

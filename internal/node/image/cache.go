@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhq/weir/internal/value/imagename"
@@ -403,6 +404,11 @@ func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
 	if err != nil {
 		return err
 	}
+	return c.fetchFrom(ctx, n, source, hasManifest)
+}
+
+// fetchFrom reads an image and all its layers that the cache does not have.
+func (c *Cache) fetchFrom(ctx context.Context, n imagename.Name, source v1.Image, hasManifest bool) error {
 	found, err := read(source, hasManifest)
 	if err != nil {
 		return classify(cmp.Or(n.Registry, "of this node"), err)

@@ -22,9 +22,9 @@ const (
 
 // Points makes the uppermost layer of roots: empty directories and files on which the init of a job mounts what is not
 // the image's. Because they are real directories in the uppermost layer, no link of an image leads a mount elsewhere.
-// directories are those that every root has; paths are files or directories of the machine that jobs see besides. The
-// result is relative to the directory of the cache, like the layers.
-func (c *Cache) Points(directories, paths []string) (string, error) {
+// directories are those that every root has; paths are files or directories of the machine that jobs see besides, each under its path in the root with
+// its path on the machine. The result is relative to the directory of the cache, like the layers.
+func (c *Cache) Points(directories []string, paths map[string]string) (string, error) {
 	points := map[string]bool{} // whether it is a directory
 	for _, path := range directories {
 		points[path] = true
@@ -32,8 +32,8 @@ func (c *Cache) Points(directories, paths []string) (string, error) {
 	for _, path := range []string{PasswdPath, GroupPath, HostsPath, ResolverPath} {
 		points[path] = false
 	}
-	for _, path := range paths {
-		info, err := os.Stat(path)
+	for path, source := range paths {
+		info, err := os.Stat(source)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a job that needs it fails when it starts, as without an image
 		}

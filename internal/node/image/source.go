@@ -51,22 +51,31 @@ func (c *Cache) open(ctx context.Context, n imagename.Name) (img v1.Image, hasMa
 	return img, true, err
 }
 
-// fromIndex picks the image for this machine.
+// fromIndex opens the image for this machine.
 func fromIndex(index v1.ImageIndex) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
 	}
+	descriptor, err := forThisMachine(manifest)
+	if err != nil {
+		return nil, err
+	}
+	return index.Image(descriptor.Digest)
+}
+
+// forThisMachine picks the first image of an index that this machine can run.
+func forThisMachine(index *v1.IndexManifest) (v1.Descriptor, error) {
 	var others []string
-	for _, descriptor := range manifest.Manifests {
+	for _, descriptor := range index.Manifests {
 		switch p := descriptor.Platform; {
 		case p == nil || p.OS == platform.OS && p.Architecture == platform.Architecture:
-			return index.Image(descriptor.Digest)
+			return descriptor, nil
 		default:
 			others = append(others, p.OS+"/"+p.Architecture)
 		}
 	}
-	return nil, faultf(WrongPlatform, "it is for %s, and this node is %s/%s", strings.Join(others, ", "), platform.OS, platform.Architecture)
+	return v1.Descriptor{}, faultf(WrongPlatform, "it is for %s, and this node is %s/%s", strings.Join(others, ", "), platform.OS, platform.Architecture)
 }
 
 // layer is one layer of an image that has been found.
@@ -146,7 +155,7 @@ func (s stream) Read(buffer []byte) (int, error) {
 func readFault(err error) error {
 	var read *readError
 	switch {
-	case !errors.As(err, &read):
+	case !errors.As(err, &read) || reasonOf(err, "") != "":
 		return err
 	case isMismatch(err):
 		return &fault{Mismatch, err}

@@ -117,18 +117,19 @@ func (p *Plan) child() *calls {
 		c.must("set a resource limit", unix.SYS_PRLIMIT64, 0, uintptr(limit.Resource), value, 0)
 	}
 	c.try("set the mask of files", unix.SYS_UMASK, 0o022)
-	if p.namespaces() {
+	isolated := p.namespaces() && !p.Runtime // a runtime does all this itself, after it has used its privileges
+	if isolated {
 		c.must(stepHideGroups, unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
 		for capability := uintptr(0); capability <= lastCap; capability++ {
 			c.try("empty the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		}
 	}
-	if p.ChangeUser {
+	if p.ChangeUser && !p.Runtime {
 		c.must(stepLeaveGroups, unix.SYS_SETGROUPS, 0, 0)
 		c.must(stepChangeGroup, unix.SYS_SETRESGID, uintptr(p.GID), uintptr(p.GID), uintptr(p.GID))
 		c.must(stepChangeUser, unix.SYS_SETRESUID, uintptr(p.UID), uintptr(p.UID), uintptr(p.UID))
 	}
-	if p.namespaces() {
+	if isolated {
 		header := hold(c, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 		c.must(stepGiveUp, unix.SYS_CAPSET, header, hold(c, capabilitySets{}))
 	}
@@ -136,7 +137,7 @@ func (p *Plan) child() *calls {
 		c.must("end with the init", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	}
 	c.must(stepEnter+p.Dir, unix.SYS_CHDIR, c.text(p.Dir))
-	if p.namespaces() {
+	if isolated {
 		c.must(stepForbid, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		filter := seccompFilter(p.AllowPtrace)
 		c.held = append(c.held, filter)

@@ -30,6 +30,17 @@ func (p *Plan) imageRoot() error {
 	return enter(root)
 }
 
+// runtimeRoot mounts the layers of an image on p.Root for an OCI runtime, which sees the machine's files and the processes of this namespace.
+func (p *Plan) runtimeRoot() error {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return step("mount /proc", err)
+	}
+	if err := p.placeVolumes(p.Sandbox); err != nil {
+		return err
+	}
+	return p.mountLayers(p.Root)
+}
+
 // bindInImage shows a path of the machine, for which the uppermost layer has a place unless it is in the job's own
 // temporary directory.
 func bindInImage(path, root string, attributes uint64) error {

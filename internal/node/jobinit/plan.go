@@ -61,7 +61,7 @@ type Plan struct {
 	LayerDir string
 	// Upper and Work are empty directories for what the job changes in the image. Unset: the root is read-only.
 	Upper, Work string
-	Binds       []Bind // files of the machine that the root shows read-only; with Layers only
+	Binds       []Bind // files and directories of the machine that the root shows read-only; for Full only
 	// Devices are device files that the job has besides the harmless ones; for Full only.
 	Devices []Device
 	// SharedMemory is the size of /dev/shm, in bytes.
@@ -84,6 +84,8 @@ type Plan struct {
 	// namespaces that it joins, as flags of clone, in the order of the files that the init was given.
 	Enter      bool
 	Namespaces []int
+	// Runtime mounts the layers and leaves the rest to the command, an OCI runtime: it keeps the machine's files and the init's privileges.
+	Runtime bool
 	// Terminal makes stdin the controlling terminal of the command.
 	Terminal bool
 }
@@ -229,6 +231,7 @@ func (c *coder) plan(p *Plan) {
 	c.flag(&p.Enter)
 	list(c, &p.Namespaces, func(n *int) { integer(c, n) })
 	c.flag(&p.Terminal)
+	c.flag(&p.Runtime)
 }
 
 // encode returns a plan as the init reads it.

@@ -34,7 +34,7 @@ func TestAPlanReadsBack(t *testing.T) {
 // judge runs a filter as the kernel does and returns its answer to a system call.
 func judge(t *testing.T, filter []unix.SockFilter, arch uint32, number, argument uint32) uint32 {
 	t.Helper()
-	data := map[uint32]uint32{offsetNumber: number, offsetArch: arch, offsetArgument: argument}
+	data := map[uint32]uint32{offsetNumber: number, offsetArch: arch, offsetArgument: argument, offsetSecond: argument}
 	var loaded uint32
 	for i := 0; i < len(filter); i++ {
 		f := filter[i]
@@ -88,6 +88,9 @@ func TestTheFilterRefusesWhatIsListedAndNothingElse(t *testing.T) {
 		{nativeArch, unix.SYS_CLONE, unix.CLONE_NEWUSER | uint32(unix.SIGCHLD), refuse},
 		{nativeArch, unix.SYS_CLONE, unix.CLONE_NEWTIME, refuse},
 		{nativeArch, unix.SYS_CLONE, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND, allow},
+		{nativeArch, unix.SYS_IOCTL, SetAttributes, refuse},
+		{nativeArch, unix.SYS_IOCTL, SetFlags, refuse},
+		{nativeArch, unix.SYS_IOCTL, unix.TCGETS, allow},
 		{nativeArch + 1, unix.SYS_READ, 0, killProcess},
 	} {
 		if got := judge(t, filter, c.arch, c.number, c.argument); got != c.want {

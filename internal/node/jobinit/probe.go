@@ -91,9 +91,22 @@ func Probe(command []string, level Level, uid uint32, directory string) error {
 		}
 	}()
 	if err := started.Run(plan); err != nil {
-		return &Unavailable{causeOf(err), err}
+		return &Unavailable{causeOf(err), explainEntry(err, plan)}
 	}
 	return nil
+}
+
+// explainEntry says why a job cannot enter its directory. Only the levels above none give it another way to it.
+func explainEntry(err error, plan *Plan) error {
+	var refused *os.SyscallError
+	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Syscall, stepEnter) || !errors.Is(err, syscall.EACCES) {
+		return err
+	}
+	closed, problem := closedAbove(plan.Sandbox)
+	if problem != nil || closed == "" {
+		return err
+	}
+	return errors.New("jobs run as other users, whom " + closed + " does not let pass: chmod o+x " + closed + ", use another data_dir, or a higher level: " + err.Error())
 }
 
 // causeOfLaunch tells a machine that makes no namespaces from one that cannot run the init.

@@ -7,6 +7,15 @@ const (
 	offsetNumber   = 0
 	offsetArch     = 4
 	offsetArgument = 16 // the low half of the first argument
+	offsetSecond   = 24 // and of the second
+)
+
+// SetAttributes and SetFlags are requests of ioctl that would take files of a job out of its project quota, so that nobody counts them.
+// Since Linux 6.17 there is a call that does the same.
+const (
+	SetAttributes  = 0x401c5820 // FS_IOC_FSSETXATTR
+	SetFlags       = 0x40086602 // FS_IOC_SETFLAGS
+	sysFileSetattr = 469
 )
 
 // newNamespaces are the flags of clone that make namespaces.
@@ -25,7 +34,7 @@ var forbidden = []uintptr{
 	unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SYSLOG, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
 	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 	unix.SYS_CLOCK_SETTIME, unix.SYS_SETTIMEOFDAY, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
-	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_FANOTIFY_INIT, unix.SYS_LOOKUP_DCOOKIE,
+	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_FANOTIFY_INIT, unix.SYS_LOOKUP_DCOOKIE, sysFileSetattr,
 }
 
 // tracing are the calls that reach into other processes. Debuggers need them.
@@ -40,7 +49,7 @@ const (
 )
 
 // seccompFilter is the filter of a job's system calls: everything is allowed but what is listed. clone is refused if it
-// asks for a namespace; clone3, whose flags a filter cannot see, does not exist, and libraries fall back to clone.
+// asks for a namespace, and ioctl if it would change the project of a file; clone3, whose flags a filter cannot see, does not exist, and libraries fall back to clone.
 func seccompFilter(allowPtrace bool) []unix.SockFilter {
 	var filter []unix.SockFilter
 	load := func(offset uint32) {
@@ -69,6 +78,13 @@ func seccompFilter(allowPtrace bool) []unix.SockFilter {
 		unless(unix.BPF_JEQ, uint32(number))
 		answer(refuse)
 	}
+	filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_IOCTL, Jf: 6})
+	load(offsetSecond)
+	for _, request := range []uint32{SetAttributes, SetFlags} {
+		unless(unix.BPF_JEQ, request)
+		answer(refuse)
+	}
+	answer(allow)
 	unless(unix.BPF_JEQ, unix.SYS_CLONE3)
 	answer(notThere)
 	filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jt: 1})

@@ -23,6 +23,8 @@ func (p *Plan) surround() error {
 	before := unix.Umask(0)
 	defer unix.Umask(before)
 	switch {
+	case p.Runtime:
+		return p.runtimeRoot()
 	case p.Level == Full && len(p.Layers) > 0:
 		return p.imageRoot()
 	case p.Level == Full:
@@ -106,6 +108,11 @@ func (p *Plan) ownRoot() error {
 	if err := bringResolver(root); err != nil {
 		return err
 	}
+	for _, b := range p.Binds {
+		if err := b.show(root); err != nil {
+			return err
+		}
+	}
 	if err := p.hide(root); err != nil {
 		return err
 	}
@@ -163,6 +170,9 @@ func enter(root string) error {
 
 // sharedRoot keeps the machine's tree, read-only but for the sandbox and places that everybody may write to.
 func (p *Plan) sharedRoot() error {
+	if err := p.openWay(); err != nil {
+		return err
+	}
 	places := append([]string{p.Sandbox, p.Temporary, "/tmp", "/var/tmp"}, p.Writable...)
 	for _, place := range places {
 		if err := unix.Mount(place, place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil && err != unix.ENOENT {
@@ -187,6 +197,60 @@ func (p *Plan) sharedRoot() error {
 		return err
 	}
 	return p.hide("")
+}
+
+// openWay lets the job reach its directories if a directory above them is closed to its user, such as a data directory with mode 0700.
+// In the job's namespace it covers the closed directory with an empty one, which has only the job's own directories.
+func (p *Plan) openWay() error {
+	closed, err := closedAbove(p.Sandbox)
+	if err != nil || closed == "" || !p.ChangeUser {
+		return err
+	}
+	type moved struct {
+		path string
+		tree int
+	}
+	var own []moved
+	for _, path := range []string{p.Sandbox, p.Temporary} {
+		if !strings.HasPrefix(path, closed+"/") {
+			continue
+		}
+		tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return step("open "+path, err)
+		}
+		defer unix.Close(tree)
+		own = append(own, moved{path, tree})
+	}
+	if err := unix.Mount("weir", closed, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k,nr_inodes=64"); err != nil {
+		return step("cover "+closed, err)
+	}
+	for _, m := range own {
+		if err := makePoint(closed, m.path[len(closed):], true); err != nil {
+			return err
+		}
+		if err := unix.MoveMount(m.tree, "", unix.AT_FDCWD, m.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return step("show "+m.path, err)
+		}
+	}
+	return nil
+}
+
+// closedAbove returns the uppermost directory above a path that lets other users not pass, or nothing.
+func closedAbove(path string) (string, error) {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(path[:i], &st); err != nil {
+			return "", step("find "+path[:i], err)
+		}
+		if st.Mode&unix.S_IXOTH == 0 {
+			return path[:i], nil
+		}
+	}
+	return "", nil
 }
 
 // procOptions hide processes of other users: the init, for a job that runs as its own user.
@@ -240,6 +304,21 @@ func makeAndBind(path, root string, attributes uint64) error {
 		return err
 	}
 	return bind(path, root+path, attributes)
+}
+
+// show shows the file or directory in a root of the machine's programs, which has most of them at their own places already.
+func (b *Bind) show(root string) error {
+	if b.Source == b.Target && (strings.HasPrefix(b.Target, "/usr/") || strings.HasPrefix(b.Target, "/etc/")) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(b.Source, &st); err != nil {
+		return step("find "+b.Source, err)
+	}
+	if err := makePoint(root, b.Target, st.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
+		return err
+	}
+	return bind(b.Source, root+b.Target, readOnly)
 }
 
 // makePoint makes a directory or an empty file to mount on, with all directories above it.

@@ -23,6 +23,8 @@ const (
 	Abort Command = "abort"
 	// Fail makes the job fail: it gets its interruption signal and some time to report what it was doing.
 	Fail Command = "fail"
+	// Measure measures the job's files now.
+	Measure Command = "measure"
 	// Enter starts a process beside the command; see OpenSession. The connection then belongs to it.
 	Enter Command = "enter"
 )
@@ -47,7 +49,7 @@ type Reply struct {
 
 func (o *Order) check() error {
 	switch o.Command {
-	case Status, Watch, Interrupt, Fail:
+	case Status, Watch, Interrupt, Fail, Measure:
 	case Enter:
 		return o.Session.check()
 	case Abort:

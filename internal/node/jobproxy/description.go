@@ -62,8 +62,10 @@ type Description struct {
 	// job's directory. Empty: the sandbox is new.
 	Restored string `json:"restored,omitempty"`
 
-	// Disk is what its files may take; they are measured every few seconds.
+	// Disk is what its files may take; they are measured every few seconds, unless Project is set.
 	Disk Disk `json:"disk,omitzero"`
+	// Project is the number under which the file system counts and limits its files; zero if it does not.
+	Project uint32 `json:"project,omitempty"`
 	// DiskRequest is how much disk space it asked for; zero if it asked for none.
 	DiskRequest int64 `json:"disk_request,omitempty"`
 	// GPUs are those of the job. Unset: the node has none.
@@ -135,6 +137,9 @@ type GPUs struct {
 	IDs    []string   `json:"ids"`              // in the order in which the job counts them
 	Files  []gpu.File `json:"files,omitempty"`  // of these devices
 	Others []gpu.File `json:"others,omitempty"` // of the node's other devices
+	// Mounts are files of the machine that the job's root shows, with the isolation level full; Variables are added to its environment.
+	Mounts    []gpu.Mount    `json:"mounts,omitempty"`
+	Variables []gpu.Variable `json:"variables,omitempty"`
 }
 
 // check returns what is wrong with the devices: files of a job must be below /dev.
@@ -172,6 +177,8 @@ type Image struct {
 	// Files are files of the node that the root shows, read-only, in place of the image's.
 	Files []ImageFile `json:"files,omitempty"`
 	Shell string      `json:"shell"`
+	// Runtime is the path of an OCI runtime that makes the job's container. Empty: the job's init does.
+	Runtime string `json:"runtime,omitempty"`
 	// Preparation is how long the node took to have the image ready.
 	Preparation Duration `json:"preparation,omitzero"`
 }

@@ -62,6 +62,11 @@ func DiskUse(dir string) (used, requested int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	if d.Project != 0 {
+		if use, err := projectUse(dir, d.Project); err == nil {
+			return use.Space, d.DiskRequest, nil
+		}
+	}
 	usage := measureDisk(Disk{}, filepath.Join(dir, sandboxDir), filepath.Join(dir, temporaryDir), filepath.Join(dir, changesDir))
 	return usage.Space, d.DiskRequest, nil
 }
@@ -120,8 +125,15 @@ func (w *diskWalk) count(directory int, name string, depth int) {
 
 // watchDisk begins to watch the files of a job that has a limit.
 func (p *proxy) watchDisk(now time.Time) {
-	if p.job.Disk != (Disk{}) {
+	if p.job.Disk != (Disk{}) && p.job.Project == 0 {
 		p.nextDisk = now.Add(diskPeriod)
+	}
+}
+
+// checkDiskNow brings the next measurement forward, for a disk that runs full. It does nothing while one runs, and for a job that is not measured.
+func (p *proxy) checkDiskNow() {
+	if !p.nextDisk.IsZero() {
+		p.checkDisk()
 	}
 }
 

@@ -2,7 +2,9 @@ package jobproxy
 
 import (
 	"cmp"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,16 +24,33 @@ func (p *proxy) gpuVariables() map[string]string {
 	}
 	ids := strings.Join(g.IDs, ",")
 	visible := ids
-	if p.level() == jobinit.Full {
+	// Instances of MIG have no numbers.
+	if p.level() == jobinit.Full && !slices.ContainsFunc(g.IDs, func(id string) bool { return strings.HasPrefix(id, "MIG-") }) {
 		numbers := make([]string, len(g.IDs))
 		for i := range numbers {
 			numbers[i] = strconv.Itoa(i)
 		}
 		visible = strings.Join(numbers, ",")
 	}
-	return map[string]string{
-		"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": ids, "WEIR_GPU_DEVICES": ids,
+	variables := map[string]string{}
+	for _, v := range g.Variables {
+		variables[v.Name] = v.Value
 	}
+	maps.Copy(variables, map[string]string{
+		"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": ids, "WEIR_GPU_DEVICES": ids,
+	})
+	return variables
+}
+
+// gpuMounts are the files of the machine that the job's root shows because of its GPUs.
+func (p *proxy) gpuMounts() (mounts []jobinit.Bind) {
+	if p.job.GPUs == nil {
+		return nil
+	}
+	for _, m := range p.job.GPUs.Mounts {
+		mounts = append(mounts, jobinit.Bind{Source: m.Source, Target: m.Target})
+	}
+	return mounts
 }
 
 // GPUCheckFailed is the abort reason of a job whose check of its GPUs failed.
@@ -87,7 +106,7 @@ func (p *proxy) gpuDevices() (devices []jobinit.Device) {
 // has no GPUs, or no means to do so.
 func (p *proxy) deviceRules() *cgroup.Devices {
 	g := p.job.GPUs
-	if g == nil || !p.driver.LimitsDevices() {
+	if g == nil || !p.driver.LimitsDevices() || p.usesRuntime() { // a runtime needs more itself, and limits its container
 		return nil
 	}
 	if p.level() == jobinit.Full {

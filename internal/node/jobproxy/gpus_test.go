@@ -1,10 +1,14 @@
 package jobproxy
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/weirhq/weir/internal/node/gpu"
 	"github.com/weirhq/weir/internal/node/jobinit"
@@ -28,6 +32,31 @@ func TestAJobSeesItsOwnGPUsOnly(t *testing.T) {
 	job = n.isolated(lists)
 	job.GPUs = &GPUs{Others: fakes.Devices[0].Files}
 	has(t, n.completed(t, job), "CUDA_VISIBLE_DEVICES=\nNVIDIA_VISIBLE_DEVICES=void\nfiles\n")
+}
+
+// What CDI files say about a device reaches the job, in the machine's root and in an image.
+func TestAJobHasTheMountsAndVariablesOfItsGPUs(t *testing.T) {
+	n := hostedNode(t)
+	driver := t.TempDir()
+	if err := os.WriteFile(filepath.Join(driver, "libcuda.so.1"), []byte("library\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fakes := gpu.Fake(1)
+	gpus := &GPUs{
+		IDs: []string{"MIG-1111"}, Files: append(fakes.Devices[0].Files, gpu.File{Path: "/dev/nvidia-caps/nvidia-cap21", Major: 1, Minor: 5}),
+		Mounts:    []gpu.Mount{{Source: filepath.Join(driver, "libcuda.so.1"), Target: "/opt/driver/libcuda.so.1"}, {Source: driver, Target: "/opt/whole"}, {Source: "/usr/bin/env", Target: "/usr/bin/env"}},
+		Variables: []gpu.Variable{{Name: "VENDOR_CARD", Value: "a"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}},
+	}
+	for name, isImage := range map[string]bool{"the machine's programs": false, "an image": true} {
+		job := n.isolated(`cat /opt/driver/libcuda.so.1 /opt/whole/libcuda.so.1; touch /opt/whole/x; echo $VENDOR_CARD $NVIDIA_VISIBLE_DEVICES $CUDA_VISIBLE_DEVICES; ls /dev/nvidia-caps`)
+		job.GPUs = gpus
+		if isImage {
+			job = inImage(t, job, v1.Config{}, nil)
+		}
+		got := n.completed(t, job)
+		t.Log(name)
+		has(t, got, "library\nlibrary\n", "Read-only file system", "a MIG-1111 MIG-1111\n", "nvidia-cap21\n")
+	}
 }
 
 func TestACheckOfGPUsRunsBeforeTheCommand(t *testing.T) {

@@ -113,8 +113,13 @@ var nodes atomic.Int32
 
 func newNode(t *testing.T, mode cgroup.Mode) *node {
 	t.Helper()
+	return newNodeIn(t, mode, t.TempDir())
+}
+
+// newNodeIn is a node with a data directory.
+func newNodeIn(t *testing.T, mode cgroup.Mode, directory string) *node {
+	t.Helper()
 	parent := fmt.Sprintf("weir-test-%d-%d", os.Getpid(), nodes.Add(1))
-	directory := t.TempDir()
 	n := &node{root: filepath.Join(directory, jobsDir)}
 	err := os.Mkdir(n.root, 0o711)
 	if err != nil {

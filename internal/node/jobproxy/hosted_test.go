@@ -19,10 +19,16 @@ import (
 // hostedNode is a node whose jobs are isolated and run in a supervisor.
 func hostedNode(t *testing.T) *node {
 	t.Helper()
+	return hostedNodeIn(t, t.TempDir())
+}
+
+// hostedNodeIn is the same with a data directory.
+func hostedNodeIn(t *testing.T, directory string) *node {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("NOT ROOT: isolated jobs are not tested")
 	}
-	n := newNode(t, cgroup.V1)
+	n := newNodeIn(t, cgroup.V1, directory)
 	if n.supervisor == nil {
 		n.host(t)
 	}
@@ -77,7 +83,7 @@ var answers = []string{
 	"clone-user EPERM", "clone-mount EPERM", "clone succeeded", "clone3 ENOSYS", "unshare-user EPERM", "setns EPERM", "mount EPERM", "umount EPERM",
 	"pivot_root EPERM", "fsopen EPERM", "move_mount EPERM", "open_tree EPERM", "bpf EPERM", "perf EPERM", "userfaultfd EPERM", "io_uring EPERM",
 	"keyctl EPERM", "add_key EPERM", "syslog EPERM", "ptrace EPERM", "read-memory EPERM", "open-by-handle EPERM", "reboot EPERM", "host-name EPERM",
-	"clock EPERM", "kill-init EPERM", "make-device EPERM", "raw-socket EPERM", "packet-socket EPERM", "become-root EPERM", "chroot EPERM", "cores EPERM", "pid true",
+	"clock EPERM", "kill-init EPERM", "make-device EPERM", "raw-socket EPERM", "packet-socket EPERM", "become-root EPERM", "chroot EPERM", "cores EPERM", "set-project EPERM", "set-flags EPERM", "pid true",
 }
 
 func TestAnIsolatedJobIsRefusedWhatItMustNotDo(t *testing.T) {
@@ -183,6 +189,28 @@ func TestAJobWithSharedFilesReadsTheMachineAndWritesItsSandbox(t *testing.T) {
 	job.Tmpfs = []Tmpfs{{Path: "volume", Size: mib}}
 	job.Files = []File{{Path: "volume/f", Content: []byte("filled\n")}}
 	has(t, n.completed(t, job), "of the machine\n", "written\n", "Read-only file system", "1900000007\nfilled\nvolume\n")
+}
+
+// The data directory of a node lets nobody else pass. A job with shared files reaches its own directories by their paths all the same, and
+// nothing beside them.
+func TestAJobWithSharedFilesRunsBelowADirectoryThatIsClosedToIt(t *testing.T) {
+	n := hostedNode(t)
+	data := filepath.Dir(n.root)
+	if err := os.Chmod(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "token"), []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	job := n.isolated("cd / && cd $HOME && echo x > $HOME/a && cat $WEIR_SANDBOX_PATH/a && touch $TMPDIR/b && echo written; cat volume/f; ls " + data + "; cat " + data + "/token || true")
+	job.Isolation.Level = jobinit.SharedFiles
+	job.Tmpfs = []Tmpfs{{Path: "volume", Size: mib}}
+	job.Files = []File{{Path: "volume/f", Content: []byte("filled\n")}}
+	got := n.completed(t, job)
+	has(t, got, "x\nwritten\nfilled\njobs\n", "No such file")
+	if strings.Contains(got, "secret") {
+		t.Errorf("the job reads the node's files:\n%s", got)
+	}
 }
 
 func TestPathsThatAnIsolatedJobMaySee(t *testing.T) {

@@ -3,17 +3,21 @@ package jobproxy
 import (
 	"archive/tar"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/imagename"
+	"github.com/weirhq/weir/test/expected"
 	"github.com/weirhq/weir/test/fakeimage"
 )
 
@@ -29,7 +33,16 @@ func inImage(t testing.TB, job *Description, config v1.Config, paths []string, l
 	if err != nil {
 		t.Fatal(err)
 	}
-	points, err := cache.Points(jobinit.Points, paths)
+	shown := map[string]string{}
+	for _, path := range paths {
+		shown[path] = path
+	}
+	if job.GPUs != nil {
+		for _, m := range job.GPUs.Mounts {
+			shown[m.Target] = m.Source
+		}
+	}
+	points, err := cache.Points(jobinit.Points, shown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +91,69 @@ func TestAWritableImageIsWrittenToUntilTheJobEnds(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(n.root, job.JobID, changesDir)); err == nil {
 		t.Error("its changes are left")
+	}
+}
+
+// A job whose container runc makes sees and may do the same.
+func TestAnOCIRuntimeRunsAJobInItsImage(t *testing.T) {
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		t.Skipf("NO RUNC HERE: jobs in containers of an OCI runtime are not tested: %v", err)
+	}
+	n := hostedNode(t)
+	in := func(command string, writable bool) *Description {
+		job := inImage(t, n.isolated(command), v1.Config{Env: []string{"FROM_IMAGE=yes"}, WorkingDir: "/work"}, nil)
+		job.Image.Runtime, job.Image.Writable = runc, writable
+		return job
+	}
+	job := in(`id -u; cat /etc/release file volume/f; echo $FROM_IMAGE; cat /proc/self/status
+		touch here $TMPDIR/there && echo written; touch /etc/x; echo $PWD $HOME; ls /dev`, false)
+	job.Tmpfs = []Tmpfs{{Path: "volume", Size: mib}}
+	job.Files = []File{{Path: "volume/f", Content: []byte("filled\n")}, {Path: "file", Content: []byte("content\n")}}
+	job.Image.WorkingDir = ""
+	none := "0000000000000000"
+	got := n.completed(t, job)
+	has(t, got, "1900000007\n", "fake\ncontent\nfilled\nyes\n", "written\n", "/job /job\n", "Read-only file system", "CapEff:\t"+none, "CapBnd:\t"+none, "NoNewPrivs:\t1", "Seccomp:\t2")
+	has(t, n.completed(t, in("touch /etc/x 2>&1; mkdir /work/x 2>&1; echo end", true)), "end\n")
+	attack := in("./attack", false)
+	attack.Files, attack.Image.WorkingDir = []File{{Path: "attack", Executable: true, Source: attackProgram}}, ""
+	if got, want := n.completed(t, attack), strings.Join(answers, "\n")+"\n"; got != want {
+		t.Errorf("the job wrote\n%s\nwant\n%s", got, want)
+	}
+	// The exit code is the command's, and what it leaves behind ends with it.
+	left := n.launch(t, in("sleep 1000 & exit 7", false))
+	if result := n.result(t, left); result.Outcome != Failed || !strings.Contains(result.Error.Error(), "code 7") {
+		t.Errorf("%+v, %v", result, result.Error)
+	}
+	// An interruption reaches the command.
+	asked := in("trap 'echo asked >&2; exit 0' TERM; echo begun >&2; while :; do sleep 0.05; done", false)
+	asked.Interruption.Signal = "SIGTERM"
+	dir := n.launch(t, asked)
+	if !expected.Soon(func() bool { return strings.Contains(stderrOf(t, dir), "begun") }) {
+		t.Error("the job does not begin")
+	}
+	// A session is in the container, as the job's user.
+	session, err := OpenSession(dir, &SessionRequest{Command: "cat /etc/release; id -u; cat /proc/self/status; ls /"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.Input.Close()
+	said, err := io.ReadAll(session.Output)
+	if err != nil {
+		t.Error(err)
+	}
+	has(t, string(said), "fake\n1900000007\n", "CapEff:\t"+none, "Seccomp:\t2", "\njob\n")
+	session.Close()
+	do(t, dir, Order{Command: Interrupt, Reason: OtherReason})
+	if result := n.result(t, dir); !strings.Contains(stderrOf(t, dir), "asked") {
+		t.Errorf("the command was not asked to end: %+v, %s", result, stderrOf(t, dir))
+	}
+	// An aborted job leaves nothing: the node of this test checks it.
+	running := n.launch(t, in("echo begun; sleep 1000", false))
+	follow(t, running, isRunning)
+	do(t, running, Order{Command: Abort, Reason: OtherReason})
+	if result := n.result(t, running); result.Outcome != Aborted {
+		t.Errorf("%+v", result)
 	}
 }
 

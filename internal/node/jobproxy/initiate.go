@@ -94,6 +94,11 @@ func (p *proxy) startInit() error {
 	}
 	var volumes []*os.File
 	plan := p.plan(len(entrances))
+	if p.usesRuntime() {
+		if err := p.useRuntime(plan); err != nil {
+			return err
+		}
+	}
 	for _, v := range slices.Concat(p.sandbox.volumes, p.sandbox.binds) {
 		if v.mount != nil {
 			volumes, plan.Volumes = append(volumes, v.mount), append(plan.Volumes, v.inside)
@@ -174,8 +179,8 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 		Level: p.level(), HostName: hostName(p.job.JobID), UserNamespace: os.Getuid() != 0 && p.level() != jobinit.None,
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
 		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Entrances: entrances,
-		Devices: p.gpuDevices(),
-		Limits:  []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
+		Devices: p.gpuDevices(), Binds: p.gpuMounts(),
+		Limits: []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
 	}
 	if c := p.job.Credential; c != nil {
 		plan.ChangeUser, plan.UID, plan.GID = true, c.UID, c.GID

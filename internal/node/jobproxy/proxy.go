@@ -201,7 +201,11 @@ func (p *proxy) run(listener net.Listener) error {
 	done := make(chan struct{})
 	control := &controller{
 		listener: listener, board: p.board, orders: p.orders, entries: p.entries, done: done, connections: map[net.Conn]struct{}{},
-		arrived: func(Order) { cancel() }, // any order makes further preparation pointless
+		arrived: func(o Order) {
+			if o.Command != Measure { // all others make further preparation pointless
+				cancel()
+			}
+		},
 	}
 	p.publish(true)
 	control.serving.Go(control.serve)

@@ -58,6 +58,9 @@ func prepare(ctx context.Context, dir string, job *Description, detached bool) (
 			return s, nil, fmt.Errorf("root of the job: %w", err)
 		}
 	}
+	if err := s.applyQuota(job); err != nil {
+		return s, nil, fmt.Errorf("sandbox: %w", err)
+	}
 	switch {
 	case len(job.Tmpfs) == 0:
 	case detached:

@@ -236,6 +236,11 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 	runtime.LockOSThread() // what it compares and what it starts belong to one thread
 	defer runtime.UnlockOSThread()
 	job := p.root
+	if p.usesRuntime() {
+		if job = p.containerProcess(); job == 0 {
+			return nil, errors.New("the job's container is not there yet")
+		}
+	}
 	streams, outer, err := p.sessionStreams(job, request)
 	defer closeAll(streams)
 	defer func() {

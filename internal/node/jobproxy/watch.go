@@ -284,6 +284,8 @@ func (p *proxy) takeOrders() {
 // order carries out an order of the agent.
 func (p *proxy) order(o Order) {
 	switch o.Command {
+	case Measure:
+		p.checkDiskNow()
 	case Abort:
 		p.end(Aborted, o.Reason, newError(CodeGeneric, orElse(o.Message, "the job was aborted")))
 	case Fail:

@@ -85,6 +85,7 @@ type Orders struct {
 	Abort        []*nodev1.AbortOrder
 	Acknowledged []uint64 // results that the node may forget
 	Open         []*nodev1.OpenStreamOrder
+	PruneImages  bool // delete the images that no job uses
 }
 
 // Start is a job to start.

@@ -75,6 +75,11 @@ func (s *Session) OpenStream(order *nodev1.OpenStreamOrder) {
 	s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_OpenStream{OpenStream: order}}})
 }
 
+// PruneImages queues an order to delete the images that no job of the node uses.
+func (s *Session) PruneImages() {
+	s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_PruneImages{PruneImages: &nodev1.PruneImagesOrder{}}}})
+}
+
 // After sets the commit that orders queued from now on depend on. They are sent when it is
 // released. Numbers grow; zero is always durable.
 func (s *Session) After(commit uint64) { s.after = commit }

@@ -27,6 +27,8 @@ func (n *NodeSession) take(now time.Time, order *nodev1.Order, specs []*nodev1.J
 		n.takeAbort(now, order.Abort, taken)
 	case *nodev1.Order_OpenStream:
 		taken.Open = append(taken.Open, order.OpenStream)
+	case *nodev1.Order_PruneImages:
+		taken.PruneImages = true
 	case *nodev1.Order_Acknowledge:
 		for _, number := range order.Acknowledge.GetNumbers() {
 			if n.forget(number) {

@@ -77,28 +77,72 @@ func TestPropertyCorrectedQuantilesAreInOrder(t *testing.T) {
 	})
 }
 
-func TestTheMethodWithTheLeastRecentLossIsShown(t *testing.T) {
+// noisy is an answer that knows the outcome up to a factor, and how well it does.
+func noisy(r *rand.Rand, y, sigma float64) Quantiles {
+	m := y * math.Exp(sigma*r.NormFloat64())
+	return Quantiles{m * math.Exp(-1.64*sigma), m, m * math.Exp(1.64*sigma)}
+}
+
+// TestTheMixtureLosesHardlyMoreThanTheBetterMethod gives the methods different knowledge: what is shown loses at most 3 %
+// more than the better one, and its intervals still hold.
+func TestTheMixtureLosesHardlyMoreThanTheBetterMethod(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		ensemble, history float64 // the errors of their answers
+	}{
+		{"history is a little better", 1.0, 0.8}, {"history is much better", 1.5, 0.4}, {"the ensemble is a little better", 0.8, 1.0},
+		{"the ensemble is much better", 0.4, 1.5}, {"both are alike", 0.8, 0.8},
+	} {
+		k, r := NewKeeper(), rand.New(rand.NewPCG(3, 1))
+		var loss [MethodCount]float64
+		shown, all, held := 0.0, 0.0, 0.0
+		for range 3000 {
+			y := 100 * math.Exp(2*r.NormFloat64())
+			var answers Raw
+			answers.Set(ByEnsemble, noisy(r, y, c.ensemble))
+			answers.Set(ByHistory, noisy(r, y, c.history))
+			f, _ := k.Publish(Place{Tree: "default", Pool: "p"}, Finish, time.Time{}, 0, answers)
+			if f.Method == ByMixture {
+				all++
+				shown += LogLoss(f.Shown(), y)
+				for m := range MethodCount {
+					loss[m] += LogLoss(f.Corrected[m], y)
+				}
+				if q := f.Shown(); q[0] <= y && y <= q[2] {
+					held++
+				}
+			}
+			k.Settle(&f, y)
+		}
+		if best := min(loss[ByEnsemble], loss[ByHistory]); shown > 1.03*best {
+			t.Errorf("%s: the mixture loses %.4f, the better method %.4f", c.name, shown/all, best/all)
+		}
+		if coverage := held / all; coverage < 0.88 || coverage > 0.92 {
+			t.Errorf("%s: the 90 %% interval holds in %.1f %%", c.name, 100*coverage)
+		}
+		if all < 3000-3*enoughScores {
+			t.Errorf("%s: the mixture is shown only %v times", c.name, all)
+		}
+	}
+}
+
+func TestTheMixtureFollowsAChange(t *testing.T) {
 	k, r := NewKeeper(), rand.New(rand.NewPCG(1, 1))
 	place := Place{Tree: "default", Pool: "p"}
-	shown := func(knows Method) Method {
+	for _, knows := range []Method{ByEnsemble, ByHistory, ByEnsemble} {
 		var last Forecast
 		for range 2 * keptScores {
 			y := 100 * math.Exp(2*r.NormFloat64())
 			var answers Raw
-			for m := range MethodCount {
+			for m := range ByMixture {
 				answers.Set(m, Quantiles{10, 100, 1000})
-				if m == knows {
-					answers.Set(m, Quantiles{y * 0.9, y, y * 1.1})
-				}
 			}
+			answers.Set(knows, Quantiles{y * 0.9, y, y * 1.1})
 			last, _ = k.Publish(place, Finish, time.Time{}, 0, answers)
 			k.Settle(&last, y)
 		}
-		return last.Method
-	}
-	for _, knows := range []Method{ByEnsemble, ByHistory, ByEnsemble} {
-		if got := shown(knows); got != knows {
-			t.Errorf("%v is shown while %v is better", got, knows)
+		if got, want := last.Raw.Quantiles[ByMixture][1], last.Corrected[knows][1]; math.Abs(logTime(got)-logTime(want)) > 0.01 {
+			t.Errorf("the mixture is %v while %v, which is better, says %v", got, knows, want)
 		}
 	}
 	// Pools with outcomes of their own are judged by these, others by the tree's.

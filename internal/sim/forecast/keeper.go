@@ -11,14 +11,16 @@ type Method uint8
 const (
 	ByEnsemble Method = iota
 	ByHistory
+	// ByMixture is the mean of both, after correction, weighted by how much each lost lately.
+	ByMixture
 	MethodCount
 )
 
 // String returns the name that documents use.
-func (m Method) String() string { return [...]string{"ensemble", "history"}[m] }
+func (m Method) String() string { return [...]string{"ensemble", "history", "mixture"}[m] }
 
 // Raw are the quantiles of the methods before correction. A method without an answer
-// is not there.
+// is not there. The mixture is made by the keeper.
 type Raw struct {
 	Quantiles [MethodCount]Quantiles
 	There     [MethodCount]bool
@@ -91,48 +93,49 @@ func (k *Keeper) used(method Method, target Target, p Place) (t *track, byPool b
 	return k.track(method, target, p.Tree, ""), false
 }
 
-// Publish corrects the answers of the methods and chooses one: the ensemble, unless
-// history has lost less in the pool lately, by more than chance. It returns false if
-// no method has an answer.
+// Publish corrects the answers of the methods. It shows the mixture if it is calibrated, else the
+// ensemble, else history. It returns false if no method has an answer.
 func (k *Keeper) Publish(p Place, target Target, made time.Time, age time.Duration, raw Raw) (Forecast, bool) {
 	f := Forecast{Place: p, Target: target, Made: made, Age: age, Raw: raw}
 	var enough [MethodCount]bool
 	for m := range MethodCount {
-		if !raw.There[m] {
+		if m == ByMixture && enough[ByEnsemble] && enough[ByHistory] {
+			f.Raw.Set(m, k.mix(&f))
+		}
+		if !f.Raw.There[m] {
 			continue
 		}
 		var t *track
 		t, f.byPool[m] = k.used(m, target, p)
-		f.Corrected[m] = raw.Quantiles[m]
+		f.Corrected[m] = f.Raw.Quantiles[m]
 		if enough[m] = t.count() >= enoughScores; enough[m] {
-			f.Corrected[m] = t.correct(raw.Quantiles[m])
+			f.Corrected[m] = t.correct(f.Raw.Quantiles[m])
 		}
 	}
-	if raw.There[ByHistory] {
-		t, _ := k.used(ByHistory, target, p)
-		if !raw.There[ByEnsemble] || enough[ByHistory] && isPositive(t.gain.values) {
-			f.Method = ByHistory
-		}
+	switch {
+	case enough[ByMixture]:
+		f.Method = ByMixture
+	case !raw.There[ByEnsemble]:
+		f.Method = ByHistory
 	}
 	f.Calibrated = enough[f.Method]
-	return f, raw.There[f.Method]
+	return f, f.Raw.There[f.Method]
 }
 
-// isPositive reports whether the mean of enough values is above zero by more than
-// chance: by two standard errors.
-func isPositive(values []float64) bool {
-	n := float64(len(values))
-	if n < enoughScores {
-		return false
+// mix returns the mean of the corrected quantiles of both methods on the logarithmic scale. A
+// method's weight is exp(-what it lost lately): the exponentially weighted forecaster, which needs no
+// proof before it prefers a method and loses little where both are alike.
+func (k *Keeper) mix(f *Forecast) (q Quantiles) {
+	t, _ := k.used(ByHistory, f.Target, f.Place)
+	gain := 0.0
+	for _, v := range t.gain.values {
+		gain += v
 	}
-	sum, squares := 0.0, 0.0
-	for _, v := range values {
-		sum += v
-		squares += v * v
+	history := 1 / (1 + math.Exp(-gain))
+	for i := range q {
+		q[i] = fromLogTime((1-history)*logTime(f.Corrected[ByEnsemble][i]) + history*logTime(f.Corrected[ByHistory][i]))
 	}
-	mean := sum / n
-	variance := max(squares/n-mean*mean, 0)
-	return mean > 2*math.Sqrt(variance/n)
+	return q
 }
 
 // Settle learns from the outcome of a forecast, in seconds from when it was made.

@@ -47,6 +47,8 @@ type Result struct {
 	OperationsOmitted int           `json:"operations_omitted,omitempty"`
 	Series            Series        `json:"series"`
 	Expectations      []Expectation `json:"expectations,omitempty"`
+	// Promises are the books of pools with guarantees, by tree and pool, if the run kept them.
+	Promises []Promise `json:"promises,omitempty"`
 
 	// Wall is how long the run took. It differs from run to run, so outputs that
 	// must be equal do not contain it.
@@ -221,6 +223,33 @@ type Pool struct {
 	StarvingSeconds float64 `json:"starving_seconds"`
 	Volume          float64 `json:"volume"`
 	Integral        bool    `json:"integral,omitempty"`
+}
+
+// Promise is the ledger of a pool with a guarantee, as a daemon's report has it, in the resource that
+// dominated its demand. Amounts are in units × seconds.
+type Promise struct {
+	Tree     string `json:"tree"`
+	Pool     string `json:"pool"`
+	Resource string `json:"resource"`
+	// Due is the part of Promised that was asked for. Due + Surplus = Got + Short.
+	Promised float64 `json:"promised"`
+	Asked    float64 `json:"asked"`
+	Due      float64 `json:"due"`
+	Got      float64 `json:"got"`
+	Surplus  float64 `json:"surplus"`
+	Short    float64 `json:"short"`
+	// Broken is the part of Short that does not follow from the pool's own settings; Kept is one
+	// minus its part of Due, nil if nothing was due.
+	Broken float64  `json:"broken"`
+	Kept   *float64 `json:"kept"`
+	Causes []Cause  `json:"causes,omitempty"`
+}
+
+// Cause is a reason why a pool got less than was due.
+type Cause struct {
+	Name   string  `json:"cause"`
+	Amount float64 `json:"amount"`
+	Own    bool    `json:"own,omitempty"`
 }
 
 // Compliance is how well a guarantee was kept.

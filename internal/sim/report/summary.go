@@ -36,6 +36,7 @@ func Summary(w io.Writer, r *outcome.Result, kind resource.Kind) error {
 		fmt.Fprintf(b, "and %s, which got %s together\n", more(omitted), amount(kind, got))
 	}
 	fmt.Fprintf(b, "\nAsked, entitled and got are averages of %v.\n", kind)
+	writePromises(b, r)
 	if lines := troubles(r); len(lines) > 0 {
 		fmt.Fprintf(b, "\n%s\n", strings.Join(lines, "\n"))
 	}
@@ -120,6 +121,36 @@ func poolRows(r *outcome.Result, k resource.Kind, shown []bool, name func(string
 		})
 	}
 	return rows
+}
+
+// writePromises writes the books of pools with guarantees, averaged over the run.
+func writePromises(w io.Writer, r *outcome.Result) {
+	if len(r.Promises) == 0 || r.Seconds == 0 {
+		return
+	}
+	rows := [][]string{{"guarantee of", "promised", "asked", "due", "got", "short", "kept", "causes"}}
+	for i := range r.Promises[:min(len(r.Promises), mostPools)] {
+		p := &r.Promises[i]
+		kind, _ := resource.ParseKind(p.Resource)
+		average := func(v float64) string { return amount(kind, v/r.Seconds) }
+		keeps := "–"
+		if p.Kept != nil {
+			keeps = percent(*p.Kept)
+		}
+		var causes []string
+		for _, c := range p.Causes {
+			causes = append(causes, c.Name+" "+average(c.Amount))
+		}
+		rows = append(rows, []string{
+			shortName(poolLabel(r, p.Tree, p.Pool)) + ", " + p.Resource, average(p.Promised), average(p.Asked), average(p.Due), average(p.Got), average(p.Short), keeps, strings.Join(causes, ", "),
+		})
+	}
+	fmt.Fprintln(w)
+	writeTable(w, rows, "lrrrrrrl")
+	if left := len(r.Promises) - mostPools; left > 0 {
+		fmt.Fprintf(w, "and %s; -o json has all\n", more(left))
+	}
+	fmt.Fprintln(w, "Due is the part of the promise that was asked for; short is due minus got, by cause.")
 }
 
 // mostTroubles bounds the operations that a summary describes one by one.

@@ -1,10 +1,10 @@
-// Package rerun runs a recorded time again, with other pools. What came from outside
+// Package rerun runs a recorded time again, with other pools or nodes. What came from outside
 // is kept: operations that users started, their commands to them, and nodes that came
 // and went. What jobs did is replaced, because other jobs run: a job runs as long as
 // it did when it completed, and otherwise as long as others of its task.
 //
 //	Read      what a journal says about a time
-//	Run       that time again, with the recorded pools or with others
+//	Run       that time again, as recorded or with other pools and nodes
 //	Compare   recorded, again with the recorded pools, and again with other pools
 //
 // The second of the three shows the error of the model itself.
@@ -301,9 +301,24 @@ func (h *History) duration(a sim.Attempt) time.Duration {
 	return max(expected, a.Age+time.Millisecond)
 }
 
-// Run runs the time again. pools replaces the recorded configuration of trees; without
-// it the recorded changes of pools happen.
-func (h *History) Run(ctx context.Context, pools []document.Named[*pooltree.Tree]) (*outcome.Result, error) {
+// Change is what differs from the recording.
+type Change struct {
+	// Pools replace the recorded configuration of trees. The recorded changes of other trees happen.
+	Pools []document.Named[*pooltree.Tree]
+	// Add are nodes that are there from the start, and Without the names of nodes that are never there.
+	Add     []MoreNodes
+	Without []string
+}
+
+// MoreNodes are nodes that equal a recorded one.
+type MoreNodes struct {
+	Count int
+	Like  string
+}
+
+// Run runs the time again, with a change. The error names a node that the recording does not know.
+func (h *History) Run(ctx context.Context, change Change) (*outcome.Result, error) {
+	pools := change.Pools
 	start := sim.From(h.start, h.From, h.duration)
 	start.Name = nameOf
 	length := h.To.Sub(h.From)
@@ -311,12 +326,13 @@ func (h *History) Run(ctx context.Context, pools []document.Named[*pooltree.Tree
 		Start: h.From, Duration: document.Some(length), Seed: 1,
 		Scheduler:  scenario.Scheduler{HeartbeatPeriod: h.heartbeat, UpdatePeriod: h.update},
 		Statistics: scenario.Statistics{Period: max(length/600, h.update), Samples: 60, Operations: 1 << 30},
-		Nodes:      h.added,
 	}
 	for _, t := range pools {
 		s.Events = append(s.Events, scenario.Event{Action: scenario.ReplaceTree{Tree: t.Name, Config: t.Value}, Where: "--with"})
 	}
-	s.Events = append(s.Events, h.events...)
+	if err := h.changeNodes(s, &change); err != nil {
+		return nil, err
+	}
 	for _, e := range h.trees {
 		replaced := func(t document.Named[*pooltree.Tree]) bool { return t.Name == e.Action.(scenario.ReplaceTree).Tree }
 		if !slices.ContainsFunc(pools, replaced) {
@@ -325,4 +341,48 @@ func (h *History) Run(ctx context.Context, pools []document.Named[*pooltree.Tree
 	}
 	slices.SortStableFunc(s.Events, func(a, b scenario.Event) int { return int(min(max(a.At-b.At, -1), 1)) })
 	return sim.Resume(ctx, start, s, sim.Options{})
+}
+
+// changeNodes adds the nodes of a change and the recorded events, without those of nodes that are not there.
+func (h *History) changeNodes(s *scenario.Scenario, change *Change) error {
+	known := map[string]scenario.NodeGroup{}
+	for n := range h.start.Picture(h.From).Nodes() {
+		known[n.Name] = scenario.NodeGroup{Resources: n.Resources, Tags: n.Tags}
+	}
+	for _, n := range h.added {
+		known[n.Name] = n
+	}
+	s.Nodes = slices.Clone(h.added)
+	for i, more := range change.Add {
+		like, there := known[more.Like]
+		if !there {
+			return fmt.Errorf("the recording has no node %q", more.Like)
+		}
+		s.Nodes = append(s.Nodes, scenario.NodeGroup{Name: fmt.Sprintf("more-%d", i+1), Count: more.Count, Resources: like.Resources, Tags: like.Tags})
+	}
+	for _, name := range change.Without {
+		if _, there := known[name]; !there {
+			return fmt.Errorf("the recording has no node %q", name)
+		}
+		s.Events = append(s.Events, scenario.Event{Action: scenario.LoseNodes{Group: name, Count: 1}, Tolerated: true, Where: "change"})
+	}
+	for _, e := range h.events {
+		if group, is := nodeOf(e.Action); !is || !slices.Contains(change.Without, group) {
+			s.Events = append(s.Events, e)
+		}
+	}
+	return nil
+}
+
+// nodeOf returns the node that an event is about.
+func nodeOf(a scenario.Action) (name string, is bool) {
+	switch a := a.(type) {
+	case scenario.LoseNodes:
+		return a.Group, true
+	case scenario.ReturnNodes:
+		return a.Group, true
+	case scenario.ResizeNodes:
+		return a.Group, true
+	}
+	return "", false
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
@@ -117,12 +118,12 @@ func TestTheSamePoolsLeadToTheRecordedFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := h.Run(t.Context(), nil)
+	old, err := h.Run(t.Context(), Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	limited := []document.Named[*pooltree.Tree]{{Name: "default", Value: treeOf(t, "pools: {a: {resource_limits: {cpu: 1}}, b: {}}")}}
-	changed, err := h.Run(t.Context(), limited)
+	changed, err := h.Run(t.Context(), Change{Pools: limited})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +142,25 @@ func TestTheSamePoolsLeadToTheRecordedFigures(t *testing.T) {
 			t.Errorf("%s used %v and again %v", row.Pool, row.Recorded.Usage, row.Old.Usage)
 		}
 	}
-	if again, err := h.Run(t.Context(), nil); err != nil || fmt.Sprint(again.Pools) != fmt.Sprint(old.Pools) {
+	if again, err := h.Run(t.Context(), Change{}); err != nil || fmt.Sprint(again.Pools) != fmt.Sprint(old.Pools) {
 		t.Errorf("two runs differ: %v", err)
+	}
+	fewer, err := h.Run(t.Context(), Change{Without: []string{"node-1", "node-2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := h.Run(t.Context(), Change{Add: []MoreNodes{{4, "node-0"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := func(r *outcome.Result) float64 { return r.Cluster.Waits.Mean }
+	if !(waits(fewer) > waits(old) && waits(old) > waits(more)) || fewer.Cluster.Capacity[resource.CPU] >= old.Cluster.Capacity[resource.CPU] {
+		t.Errorf("jobs wait %v s with fewer nodes, %v s as recorded, %v s with more", waits(fewer), waits(old), waits(more))
+	}
+	for _, wrong := range []Change{{Without: []string{"node-9"}}, {Add: []MoreNodes{{1, "node-9"}}}} {
+		if _, err := h.Run(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), `no node "node-9"`) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
 	}
 }
 

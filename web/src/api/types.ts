@@ -600,3 +600,56 @@ export interface Simulation {
   warnings: string[];
   wall_time: number;
 }
+
+/** ShortCause is a part of what a pool lacked; own causes, which are settings of the pool itself, break no promise. */
+export interface ShortCause {
+  cause: string;
+  amount: number;
+  own: boolean;
+}
+
+/** PoolGuarantees are the books of a pool for one resource. Amounts are in units × seconds, those of flow in seconds of the whole tree. */
+export interface PoolGuarantees {
+  pool_tree: string;
+  pool: string;
+  resource: Resource;
+  promised: number;
+  asked: number;
+  due: number;
+  got: number;
+  unclaimed: number;
+  short: number;
+  broken: number;
+  /** kept and kept_time are null if nothing was due. */
+  kept: number | null;
+  kept_time: number | null;
+  causes: ShortCause[];
+  /** day is a day of UTC such as 2026-10-31, in reports by day. */
+  day?: string;
+  flow?: {flowed: number; due: number; got: number; overflowed: number; kept: boolean | null};
+}
+
+export interface GuaranteeReport {
+  pool_tree: string;
+  from_time: string;
+  to_time: string;
+  pools: PoolGuarantees[];
+}
+
+export type ReportLine = Record<string, string | number | null>;
+
+/** Report is a report whose lines have the same columns. */
+export interface Report {
+  report: string;
+  pool_tree: string;
+  from_time: string;
+  to_time: string;
+  columns: string[];
+  lines: ReportLine[];
+}
+
+/** PreemptionReport also says in how many of the minutes with preemptions cycles were proven absent. */
+export interface PreemptionReport extends Report {
+  watch: {minutes: number; proven: number; cycles: number};
+  cycles: Event[];
+}

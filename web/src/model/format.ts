@@ -98,8 +98,22 @@ export function tick(at: number, all: number[], locale: Locale = 'en'): string {
 export function volume(resource: Resource, value: number | null | undefined, locale: Locale = 'en'): string {
   if (value === null || value === undefined) return dash;
   const perHour = value / 3600;
-  const unit = resource === 'memory' ? '' : ` ${resource === 'cpu' || resource === 'gpu' ? resource.toUpperCase() : resource}`;
-  return `${amount(resource, perHour, locale)}${unit}·${locale === 'ru' ? 'ч' : 'h'}`;
+  return `${amount(resource, perHour, locale)}${resource === 'memory' ? '' : ` ${unitOf(resource, locale)}`}·${locale === 'ru' ? 'ч' : 'h'}`;
+}
+
+function unitOf(resource: Resource, locale: Locale): string {
+  if (resource === 'user_slots') return locale === 'ru' ? 'слот' : 'slot';
+  return resource === 'cpu' || resource === 'gpu' ? resource.toUpperCase() : resource;
+}
+
+/** volumeUnit is the unit of plainVolume, such as CPU·h; memory is in GiB·h. */
+export function volumeUnit(resource: Resource, locale: Locale = 'en'): string {
+  return `${resource === 'memory' ? binary[locale][3] : unitOf(resource, locale)}·${locale === 'ru' ? 'ч' : 'h'}`;
+}
+
+/** plainVolume prints a volume without its unit. */
+export function plainVolume(resource: Resource, value: number, locale: Locale = 'en'): string {
+  return decimal(value / 3600 / (resource === 'memory' ? 2 ** 30 : 1), locale);
 }
 
 /** ratio divides. Divided by zero, zero is 0 and anything else is infinite. */

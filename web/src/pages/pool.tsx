@@ -23,6 +23,7 @@ import {PoolChanges} from './pool_changes';
 import {PoolCharts} from './pool_charts';
 import {ShareDerivation} from './pool_derivation';
 import {PoolEditor} from './pool_editor';
+import {PromisesTab} from './promises';
 import {ResourceTable} from './resource_table';
 
 export function PoolPage({tree, name}: {tree: string; name: string}) {
@@ -92,6 +93,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <Tab value="overview">{t('Overview')}</Tab>
           <Tab value="charts">{t('Charts')}</Tab>
           <Tab value="operations">{t('Operations')}</Tab>
+          {name !== rootName && <Tab value="promises">{t('Promises')}</Tab>}
           {!fixed && <Tab value="attributes">{t('Attributes')}</Tab>}
           {!fixed && <Tab value="acl">{t('Access')}</Tab>}
           <Tab value="changes">{t('Changes')}</Tab>
@@ -100,6 +102,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <TabPanel value="overview">{tab === 'overview' && <Overview pool={pool} name={name} path={path} onDerive={() => setDialog('share')} />}</TabPanel>
           <TabPanel value="charts">{tab === 'charts' && <PoolCharts tree={tree} name={name} pool={pool} />}</TabPanel>
           <TabPanel value="operations">{tab === 'operations' && <PoolOperations tree={tree} name={name} />}</TabPanel>
+          <TabPanel value="promises">{tab === 'promises' && name !== rootName && <PromisesTab tree={tree} name={name} />}</TabPanel>
           <TabPanel value="attributes">
             {tab === 'attributes' && !fixed && <PoolEditor key={path} tree={tree} path={path} way={pathTo(all, name)} />}
           </TabPanel>

@@ -21,6 +21,7 @@ const OperationPage = lazy(async () => ({default: (await import('../pages/operat
 const OperationsPage = lazy(async () => ({default: (await import('../pages/operations')).OperationsPage}));
 const PoolPage = lazy(async () => ({default: (await import('../pages/pool')).PoolPage}));
 const PreemptionsPage = lazy(async () => ({default: (await import('../pages/preemptions')).PreemptionsPage}));
+const ReportsPage = lazy(async () => ({default: (await import('../pages/reports')).ReportsPage}));
 const SchedulingPage = lazy(async () => ({default: (await import('../pages/scheduling')).SchedulingPage}));
 const WhatIfPage = lazy(async () => ({default: (await import('../pages/what_if')).WhatIfPage}));
 const SimulatorPage = lazy(async () => ({default: (await import('../pages/simulator')).SimulatorPage}));
@@ -81,6 +82,8 @@ function page(path: string[]) {
       return first === undefined ? <NodesPage /> : <NodePage address={first} />;
     case 'preemptions':
       return <PreemptionsPage />;
+    case 'reports':
+      return <ReportsPage />;
     case 'events':
       return <EventsPage />;
     case 'what-if':

@@ -1,6 +1,6 @@
 import {Alert, Button, DropdownMenu, Icon, Label, Popover} from '@gravity-ui/uikit';
 import {
-  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, CodeFork, Display, Globe, House, ListUl, Magnifier, Moon, NodesRight, Person, Server, Sun, Thunderbolt, ListTimeline,
+  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, CodeFork, Display, FileText, Globe, House, ListUl, Magnifier, Moon, NodesRight, Person, Server, Sun, Thunderbolt, ListTimeline,
 } from '@gravity-ui/icons';
 import {type ReactNode, useEffect, useState} from 'react';
 
@@ -22,6 +22,7 @@ const sections: {key: string; title: Key; icon: typeof House; href: string}[] = 
   {key: 'operations', title: 'Operations', icon: ListUl, href: to.operations()},
   {key: 'nodes', title: 'Nodes', icon: Server, href: to.nodes()},
   {key: 'preemptions', title: 'Preemptions', icon: Thunderbolt, href: to.preemptions()},
+  {key: 'reports', title: 'Reports', icon: FileText, href: to.reports()},
   {key: 'events', title: 'Events', icon: ListTimeline, href: to.events()},
   {key: 'what-if', title: 'What if', icon: CodeFork, href: to.whatIf()},
   {key: 'simulator', title: 'Simulator', icon: ChartLine, href: to.simulator()},

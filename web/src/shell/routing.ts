@@ -69,6 +69,7 @@ export const to = {
   nodes: () => '/nodes',
   node: (address: string) => `/nodes/${encodeURIComponent(address)}`,
   preemptions: () => '/preemptions',
+  reports: (report?: string) => (report ? `/reports?report=${report}` : '/reports'),
   events: () => '/events',
   simulator: () => '/simulator',
   whatIf: (document?: string) => (document ? `/what-if?document=${encodeURIComponent(document)}` : '/what-if'),

@@ -640,7 +640,9 @@ type NodeDescription struct {
 	AgentId   string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Isolation *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	// The node carries out OpenStreamOrders.
-	Streams       bool `protobuf:"varint,11,opt,name=streams,proto3" json:"streams,omitempty"`
+	Streams bool `protobuf:"varint,11,opt,name=streams,proto3" json:"streams,omitempty"`
+	// How the files of jobs are held to their limits: "project", "watch" or "none".
+	DiskQuota     string `protobuf:"bytes,12,opt,name=disk_quota,json=diskQuota,proto3" json:"disk_quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +752,13 @@ func (x *NodeDescription) GetStreams() bool {
 		return x.Streams
 	}
 	return false
+}
+
+func (x *NodeDescription) GetDiskQuota() string {
+	if x != nil {
+		return x.DiskQuota
+	}
+	return ""
 }
 
 // Isolation is how far a node keeps jobs apart from itself and from each other.
@@ -2751,6 +2760,7 @@ type Order struct {
 	//	*Order_Abort
 	//	*Order_Acknowledge
 	//	*Order_OpenStream
+	//	*Order_PruneImages
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2845,6 +2855,15 @@ func (x *Order) GetOpenStream() *OpenStreamOrder {
 	return nil
 }
 
+func (x *Order) GetPruneImages() *PruneImagesOrder {
+	if x != nil {
+		if x, ok := x.Order.(*Order_PruneImages); ok {
+			return x.PruneImages
+		}
+	}
+	return nil
+}
+
 type isOrder_Order interface {
 	isOrder_Order()
 }
@@ -2869,6 +2888,10 @@ type Order_OpenStream struct {
 	OpenStream *OpenStreamOrder `protobuf:"bytes,6,opt,name=open_stream,json=openStream,proto3,oneof"`
 }
 
+type Order_PruneImages struct {
+	PruneImages *PruneImagesOrder `protobuf:"bytes,7,opt,name=prune_images,json=pruneImages,proto3,oneof"`
+}
+
 func (*Order_Start) isOrder_Order() {}
 
 func (*Order_Interrupt) isOrder_Order() {}
@@ -2878,6 +2901,45 @@ func (*Order_Abort) isOrder_Order() {}
 func (*Order_Acknowledge) isOrder_Order() {}
 
 func (*Order_OpenStream) isOrder_Order() {}
+
+func (*Order_PruneImages) isOrder_Order() {}
+
+// PruneImagesOrder deletes the images of the node that no job uses.
+type PruneImagesOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneImagesOrder) Reset() {
+	*x = PruneImagesOrder{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneImagesOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneImagesOrder) ProtoMessage() {}
+
+func (x *PruneImagesOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneImagesOrder.ProtoReflect.Descriptor instead.
+func (*PruneImagesOrder) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+}
 
 // StartOrder starts a job.
 type StartOrder struct {
@@ -2895,7 +2957,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +2969,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +2982,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2962,7 +3024,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3036,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3049,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Content) GetSha256() []byte {
@@ -3019,7 +3081,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3093,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3106,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -3098,7 +3160,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3172,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3185,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -3179,7 +3241,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3253,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3266,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -3238,7 +3300,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3312,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3325,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -3290,7 +3352,7 @@ type OpenStreamOrder struct {
 
 func (x *OpenStreamOrder) Reset() {
 	*x = OpenStreamOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3364,7 @@ func (x *OpenStreamOrder) String() string {
 func (*OpenStreamOrder) ProtoMessage() {}
 
 func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3377,7 @@ func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamOrder.ProtoReflect.Descriptor instead.
 func (*OpenStreamOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OpenStreamOrder) GetStream() []byte {
@@ -3384,7 +3446,7 @@ type FollowOutput struct {
 
 func (x *FollowOutput) Reset() {
 	*x = FollowOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3458,7 @@ func (x *FollowOutput) String() string {
 func (*FollowOutput) ProtoMessage() {}
 
 func (x *FollowOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3471,7 @@ func (x *FollowOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowOutput.ProtoReflect.Descriptor instead.
 func (*FollowOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FollowOutput) GetStream() Stream {
@@ -3441,7 +3503,7 @@ type OpenShell struct {
 
 func (x *OpenShell) Reset() {
 	*x = OpenShell{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3515,7 @@ func (x *OpenShell) String() string {
 func (*OpenShell) ProtoMessage() {}
 
 func (x *OpenShell) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3528,7 @@ func (x *OpenShell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenShell.ProtoReflect.Descriptor instead.
 func (*OpenShell) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OpenShell) GetCommand() string {
@@ -3521,7 +3583,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +3595,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +3608,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Variable) GetName() string {
@@ -3608,7 +3670,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3682,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3695,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3876,17 +3938,18 @@ func (x *JobSpec) GetPod() []byte {
 
 // JobImage is the container image that is the root of a job.
 type JobImage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest; empty if there are layers
-	Writable      bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
-	Layers        []*Content             `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"` // archives that are the root instead of an image, the uppermost first
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest; empty if the root is made of layers
+	Writable bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	// Without a name, archives that are the root, the uppermost first. With a name, one archive that has the image.
+	Layers        []*Content `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobImage) Reset() {
 	*x = JobImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +3961,7 @@ func (x *JobImage) String() string {
 func (*JobImage) ProtoMessage() {}
 
 func (x *JobImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +3974,7 @@ func (x *JobImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
 func (*JobImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobImage) GetName() string {
@@ -3946,7 +4009,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4021,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4034,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -4002,7 +4065,7 @@ type Artifacts struct {
 
 func (x *Artifacts) Reset() {
 	*x = Artifacts{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4014,7 +4077,7 @@ func (x *Artifacts) String() string {
 func (*Artifacts) ProtoMessage() {}
 
 func (x *Artifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4027,7 +4090,7 @@ func (x *Artifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
 func (*Artifacts) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Artifacts) GetPatterns() []string {
@@ -4086,7 +4149,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4161,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +4174,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *File) GetPath() string {
@@ -4215,7 +4278,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4290,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4303,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -4277,7 +4340,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +4352,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +4365,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -4392,7 +4455,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4404,7 +4467,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4480,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4450,7 +4513,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4462,7 +4525,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4475,7 +4538,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4537,7 +4600,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4612,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4625,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4590,7 +4653,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4665,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4678,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4716,7 +4779,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +4791,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +4804,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4783,7 +4846,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4858,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4871,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4838,7 +4901,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +4913,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +4926,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4908,7 +4971,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4920,7 +4983,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4933,7 +4996,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -4985,7 +5048,7 @@ type FetchContentRequest struct {
 
 func (x *FetchContentRequest) Reset() {
 	*x = FetchContentRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5060,7 @@ func (x *FetchContentRequest) String() string {
 func (*FetchContentRequest) ProtoMessage() {}
 
 func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5073,7 @@ func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
 func (*FetchContentRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FetchContentRequest) GetNodeName() string {
@@ -5065,7 +5128,7 @@ type FetchContentResponse struct {
 
 func (x *FetchContentResponse) Reset() {
 	*x = FetchContentResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5077,7 +5140,7 @@ func (x *FetchContentResponse) String() string {
 func (*FetchContentResponse) ProtoMessage() {}
 
 func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5090,7 +5153,7 @@ func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
 func (*FetchContentResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FetchContentResponse) GetData() []byte {
@@ -5123,7 +5186,7 @@ type UploadArtifactsRequest struct {
 
 func (x *UploadArtifactsRequest) Reset() {
 	*x = UploadArtifactsRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5198,7 @@ func (x *UploadArtifactsRequest) String() string {
 func (*UploadArtifactsRequest) ProtoMessage() {}
 
 func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5211,7 @@ func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UploadArtifactsRequest) GetNodeName() string {
@@ -5217,7 +5280,7 @@ type UploadArtifactsResponse struct {
 
 func (x *UploadArtifactsResponse) Reset() {
 	*x = UploadArtifactsResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5229,7 +5292,7 @@ func (x *UploadArtifactsResponse) String() string {
 func (*UploadArtifactsResponse) ProtoMessage() {}
 
 func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5242,7 +5305,7 @@ func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UploadArtifactsResponse) GetNextOffset() int64 {
@@ -5266,7 +5329,7 @@ type ArtifactList struct {
 
 func (x *ArtifactList) Reset() {
 	*x = ArtifactList{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5341,7 @@ func (x *ArtifactList) String() string {
 func (*ArtifactList) ProtoMessage() {}
 
 func (x *ArtifactList) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5354,7 @@ func (x *ArtifactList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
 func (*ArtifactList) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ArtifactList) GetFiles() []*Artifact {
@@ -5333,7 +5396,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5345,7 +5408,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5358,7 +5421,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Artifact) GetPath() string {
@@ -5393,7 +5456,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5405,7 +5468,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5418,7 +5481,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -5445,7 +5508,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5457,7 +5520,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5470,7 +5533,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -5491,7 +5554,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5503,7 +5566,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5516,7 +5579,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -5539,7 +5602,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +5614,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +5627,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -5615,7 +5678,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
 	"knownEpoch\x12\x18\n" +
-	"\areplace\x18\a \x01(\bR\areplace\"\x85\x03\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\xa4\x03\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -5629,7 +5692,9 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\bagent_id\x18\t \x01(\tR\aagentId\x125\n" +
 	"\tisolation\x18\n" +
 	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\x12\x18\n" +
-	"\astreams\x18\v \x01(\bR\astreams\"f\n" +
+	"\astreams\x18\v \x01(\bR\astreams\x12\x1d\n" +
+	"\n" +
+	"disk_quota\x18\f \x01(\tR\tdiskQuota\"f\n" +
 	"\tIsolation\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x15\n" +
 	"\x06run_as\x18\x02 \x01(\tR\x05runAs\x12\x14\n" +
@@ -5828,7 +5893,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05holds\x18\r \x01(\bR\x05holds\"4\n" +
 	"\bCpuLimit\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
-	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\xd0\x02\n" +
+	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\x95\x03\n" +
 	"\x05Order\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x120\n" +
 	"\x05start\x18\x02 \x01(\v2\x18.weir.node.v1.StartOrderH\x00R\x05start\x12<\n" +
@@ -5836,8 +5901,10 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05abort\x18\x04 \x01(\v2\x18.weir.node.v1.AbortOrderH\x00R\x05abort\x12B\n" +
 	"\vacknowledge\x18\x05 \x01(\v2\x1e.weir.node.v1.AcknowledgeOrderH\x00R\vacknowledge\x12@\n" +
 	"\vopen_stream\x18\x06 \x01(\v2\x1d.weir.node.v1.OpenStreamOrderH\x00R\n" +
-	"openStreamB\a\n" +
-	"\x05order\"\xc2\x01\n" +
+	"openStream\x12C\n" +
+	"\fprune_images\x18\a \x01(\v2\x1e.weir.node.v1.PruneImagesOrderH\x00R\vpruneImagesB\a\n" +
+	"\x05order\"\x12\n" +
+	"\x10PruneImagesOrder\"\xc2\x01\n" +
 	"\n" +
 	"StartOrder\x125\n" +
 	"\bidentity\x18\x01 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12\x12\n" +
@@ -6130,7 +6197,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                      // 0: weir.node.v1.Phase
 	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
@@ -6163,41 +6230,42 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*HeartbeatResponse)(nil),       // 28: weir.node.v1.HeartbeatResponse
 	(*CpuLimit)(nil),                // 29: weir.node.v1.CpuLimit
 	(*Order)(nil),                   // 30: weir.node.v1.Order
-	(*StartOrder)(nil),              // 31: weir.node.v1.StartOrder
-	(*Content)(nil),                 // 32: weir.node.v1.Content
-	(*InterruptOrder)(nil),          // 33: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),              // 34: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),            // 35: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),        // 36: weir.node.v1.AcknowledgeOrder
-	(*OpenStreamOrder)(nil),         // 37: weir.node.v1.OpenStreamOrder
-	(*FollowOutput)(nil),            // 38: weir.node.v1.FollowOutput
-	(*OpenShell)(nil),               // 39: weir.node.v1.OpenShell
-	(*Variable)(nil),                // 40: weir.node.v1.Variable
-	(*JobSpec)(nil),                 // 41: weir.node.v1.JobSpec
-	(*JobImage)(nil),                // 42: weir.node.v1.JobImage
-	(*GpuCheck)(nil),                // 43: weir.node.v1.GpuCheck
-	(*Artifacts)(nil),               // 44: weir.node.v1.Artifacts
-	(*File)(nil),                    // 45: weir.node.v1.File
-	(*TmpfsVolume)(nil),             // 46: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil),       // 47: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),            // 48: weir.node.v1.Interruption
-	(*UploadRequest)(nil),           // 49: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),          // 50: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),               // 51: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),             // 52: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),             // 53: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),               // 54: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),          // 55: weir.node.v1.SchedulerFrame
-	(*FetchContentRequest)(nil),     // 56: weir.node.v1.FetchContentRequest
-	(*FetchContentResponse)(nil),    // 57: weir.node.v1.FetchContentResponse
-	(*UploadArtifactsRequest)(nil),  // 58: weir.node.v1.UploadArtifactsRequest
-	(*UploadArtifactsResponse)(nil), // 59: weir.node.v1.UploadArtifactsResponse
-	(*ArtifactList)(nil),            // 60: weir.node.v1.ArtifactList
-	(*Artifact)(nil),                // 61: weir.node.v1.Artifact
-	(*NotLeader)(nil),               // 62: weir.node.v1.NotLeader
-	(*MustRegister)(nil),            // 63: weir.node.v1.MustRegister
-	(*Stale)(nil),                   // 64: weir.node.v1.Stale
-	(*Refusal)(nil),                 // 65: weir.node.v1.Refusal
+	(*PruneImagesOrder)(nil),        // 31: weir.node.v1.PruneImagesOrder
+	(*StartOrder)(nil),              // 32: weir.node.v1.StartOrder
+	(*Content)(nil),                 // 33: weir.node.v1.Content
+	(*InterruptOrder)(nil),          // 34: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),              // 35: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),            // 36: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),        // 37: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),         // 38: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),            // 39: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),               // 40: weir.node.v1.OpenShell
+	(*Variable)(nil),                // 41: weir.node.v1.Variable
+	(*JobSpec)(nil),                 // 42: weir.node.v1.JobSpec
+	(*JobImage)(nil),                // 43: weir.node.v1.JobImage
+	(*GpuCheck)(nil),                // 44: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 45: weir.node.v1.Artifacts
+	(*File)(nil),                    // 46: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 47: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 48: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 49: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 50: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 51: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),               // 52: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),             // 53: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),             // 54: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),               // 55: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),          // 56: weir.node.v1.SchedulerFrame
+	(*FetchContentRequest)(nil),     // 57: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 58: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 59: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 60: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 61: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 62: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 63: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 64: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 65: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 66: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -6229,64 +6297,65 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	60, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	61, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
 	24, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
 	23, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
 	12, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
 	30, // 33: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	41, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	42, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
 	3,  // 35: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
 	7,  // 36: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
 	29, // 37: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
 	13, // 38: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	31, // 39: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	33, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	34, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	36, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	37, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
-	19, // 44: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	40, // 45: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	32, // 46: weir.node.v1.StartOrder.restore:type_name -> weir.node.v1.Content
-	35, // 47: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	35, // 48: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	38, // 49: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
-	39, // 50: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 51: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	40, // 52: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	40, // 53: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	45, // 54: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	46, // 55: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	47, // 56: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	48, // 57: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	42, // 58: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	43, // 59: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	44, // 60: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
-	32, // 61: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
-	4,  // 62: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	52, // 63: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	53, // 64: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	54, // 65: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 66: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	60, // 67: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
-	61, // 68: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
-	6,  // 69: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 70: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 71: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	49, // 72: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	51, // 73: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	56, // 74: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
-	58, // 75: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
-	11, // 76: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 77: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	50, // 78: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	55, // 79: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	57, // 80: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
-	59, // 81: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
-	76, // [76:82] is the sub-list for method output_type
-	70, // [70:76] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	32, // 39: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	34, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	35, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	37, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	38, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	31, // 44: weir.node.v1.Order.prune_images:type_name -> weir.node.v1.PruneImagesOrder
+	19, // 45: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	41, // 46: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	33, // 47: weir.node.v1.StartOrder.restore:type_name -> weir.node.v1.Content
+	36, // 48: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	36, // 49: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	39, // 50: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	40, // 51: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 52: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	41, // 53: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	41, // 54: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	46, // 55: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	47, // 56: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	48, // 57: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	49, // 58: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	43, // 59: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	44, // 60: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	45, // 61: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	33, // 62: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
+	4,  // 63: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	53, // 64: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	54, // 65: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	55, // 66: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 67: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	61, // 68: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	62, // 69: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 70: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 71: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 72: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	50, // 73: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	52, // 74: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	57, // 75: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	59, // 76: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 77: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 78: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	51, // 79: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	56, // 80: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	58, // 81: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	60, // 82: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	77, // [77:83] is the sub-list for method output_type
+	71, // [71:77] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -6302,18 +6371,19 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 		(*Order_OpenStream)(nil),
+		(*Order_PruneImages)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31].OneofWrappers = []any{
 		(*OpenStreamOrder_Output)(nil),
 		(*OpenStreamOrder_Shell)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -6325,7 +6395,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
