@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -197,7 +198,7 @@ func (o podOperations) Why(ctx context.Context, id string) (*workload.Problem, e
 	if !there {
 		return nil, nil
 	}
-	answer, err := o.s.Server.ExplainOperation(ctx, "root", record.Number, false)
+	answer, err := o.s.Server.ExplainOperation(ctx, "root", record.Number, false, time.Time{})
 	if err != nil {
 		return nil, err
 	}
