@@ -30,6 +30,7 @@ func (s *Scheduler) handler(c *config.Scheduler, registries *image.Registries) h
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
 		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries, Review: s.review(),
 	})
+	s.mayUse = answers.MayUse
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {
 		figures = answers.ReadersOnly(figures)

@@ -75,6 +75,10 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler/kubernetes: %w", err)
 	}
+	guests, err := kube.ConnectGuests(cluster, client.Discovery(), podOperations{s})
+	if err != nil {
+		return nil, err
+	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", cluster.Host, "namespace", k.Namespace.Value())
 	s.onLead(s.beginKubernetes)
 	objects, err := kube.ConnectAnyKind(k.Kubeconfig.Value(), k.Context.Value(), "weir/"+s.version)
@@ -86,7 +90,7 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 	}
 	s.steward = steward.New(steward.Options{Client: objects, Server: s.Server, Labels: k.TagLabels.Or(usualTagLabels), Log: s.log})
 	return kube.New(kube.Options{
-		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings,
+		Client: client, Caller: localCaller{s.Server.NodeService()}, Exec: kube.ExecWith(cluster), Term: s.Server.Term, Probe: kube.Probe(client), Picture: settings, Guests: guests,
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
 		Alert:   func(message string) { s.Server.SetAlert(server.AlertKubernetes, message) },
 		Figures: figures, FiguresAlert: func(message string) { s.Server.SetAlert(server.AlertFigures, message) },

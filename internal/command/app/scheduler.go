@@ -56,6 +56,8 @@ type Scheduler struct {
 	kube     *kube.Driver     // nil without Kubernetes
 	steward  *steward.Steward // nil without Kubernetes
 	reviewer *kube.Reviewer   // nil if tokens of Kubernetes are not accepted
+	// mayUse returns why a member of a group must not use a pool.
+	mayUse func(ctx context.Context, name, group, tree, pool string) error
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }

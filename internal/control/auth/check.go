@@ -88,6 +88,14 @@ func (d *Directory) Check(user string, p Permission, chain Chain) Answer {
 	return d.asker(user).check(p, chain)
 }
 
+// CheckMember is Check for somebody who need not be a user of the directory, but is a member of a group as well as of the
+// group of all users.
+func (d *Directory) CheckMember(name, group string, p Permission, chain Chain) Answer {
+	closure := slices.Concat(d.Closure(name), d.Closure(group), d.Closure(Users))
+	slices.Sort(closure)
+	return asker{user: name, closure: slices.Compact(closure)}.check(p, chain)
+}
+
 // asker is a user for whom several permissions are checked.
 type asker struct {
 	user    string

@@ -330,6 +330,22 @@ func TestCheckAgreesWithTheTwin(t *testing.T) {
 	})
 }
 
+// Somebody who is no user has the permissions of a group, of all users, and its own.
+func TestMembersWhoAreNoUsers(t *testing.T) {
+	d := people(t)
+	object := func(action Action, subject string) Chain {
+		return Chain{{Name: "pool", ACL: ACL{{action, []string{subject}, SetOf(Use), 0}}}}
+	}
+	for subject, want := range map[string]bool{"namespace:shop": true, "namespaces": true, Users: true, Everyone: true, "namespace:other": false, Admins: false} {
+		if got := d.CheckMember("namespace:shop", "namespaces", Use, object(Allow, subject)); got.Allowed != want {
+			t.Errorf("allowed to %s: %+v", subject, got)
+		}
+	}
+	if d.CheckMember("namespace:shop", "namespaces", Use, append(object(Deny, "namespaces"), object(Allow, Users)...)).Allowed {
+		t.Error("an entry that denies wins")
+	}
+}
+
 func BenchmarkDecide(b *testing.B) {
 	d := people(b)
 	objects := emptyObjects()

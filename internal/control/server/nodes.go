@@ -481,6 +481,9 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	if pinned := nodeproto.FromMicros(status.GetPinnedUntilUs()); !pinned.Equal(job.PinnedUntil) {
 		changed.PinnedUntil = pinned
 		t.happens(&core.PinInput{Job: id, Until: pinned})
+		if info, there := t.core.JobInfo(id); there && info.Stopping == operation.NotAborted && changed.Stopping == operation.AbortPreemption.String() {
+			changed.State, changed.Stopping = "running", "" // its owner refuses to stop it
+		}
 	}
 	if changed.State == "running" {
 		changed.CPU.observe(t.now.Sub(job.Start), cpuPointOf(changed.Usage[resource.CPU], changed.SmoothedCPU))

@@ -55,13 +55,22 @@ func (c *Core) denyClasses(id NodeID, denied scheduling.Classes, out *Decisions)
 	return nil
 }
 
-// pin keeps a running job from being preempted before a time.
+// pin keeps a running job from being preempted before a time. If a job of an external
+// operation is being preempted, its owner refuses that: the job runs on.
 func (c *Core) pin(id JobID, until time.Time, out *Decisions) {
 	where, known := c.jobs[id]
-	if !known || c.trees[where.tree].jobs[where.at].stopping != operation.NotAborted {
+	if !known {
 		return
 	}
 	t := c.trees[where.tree]
+	if j := &t.jobs[where.at]; j.stopping != operation.NotAborted {
+		controller := c.operationAt(j.operation).controller
+		if until.IsZero() || !controller.Spec().IsExternal() || !t.state.AllocationDetails(where.at).Preempted {
+			return
+		}
+		j.stopping = operation.NotAborted
+		t.state.Spare(where.at, controller.Groups()[j.ref.Task].Resources)
+	}
 	t.state.Pin(where.at, until)
 	c.reportGangs(t, out)
 }

@@ -246,3 +246,55 @@ func TestAPinnedJobIsNotPreemptedBeforeItsTime(t *testing.T) {
 		t.Errorf("%d jobs that are no longer pinned and %d of the starving operation run", w.running(hog), w.running(late))
 	}
 }
+
+// A budget may protect a pod that the core has chosen as a victim: the pod runs on and holds its room again.
+func TestAPinTakesThePreemptionOfAPodBack(t *testing.T) {
+	w := newWorld(t, gangPools)
+	w.addNode(0, 2)
+	low := w.mustStartExternal("{pool: batch, external: {}}")
+	w.mustOffer(low, pods("web", 1, 2))
+	w.round()
+	high := w.mustStartExternal("{pool: production, external: {}}")
+	w.mustOffer(high, pods("db", 1))
+	var victim *JobInfo
+	for range 60 {
+		w.pass(time.Second)
+		var out Decisions
+		if err := w.Apply(w.now, &HeartbeatInput{Node: 0}, &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range w.JobsOf(low) {
+			if j.Preempted {
+				victim = &j
+			}
+		}
+		if victim != nil {
+			break
+		}
+	}
+	if victim == nil || victim.Resources[resource.CPU] != 0 {
+		t.Fatalf("the victim is %+v", victim)
+	}
+	var out Decisions
+	if err := w.Apply(w.now, &PinInput{Job: victim.Job, Until: w.now.Add(time.Minute)}, &out); err != nil {
+		t.Fatal(err)
+	}
+	got, there := w.JobInfo(victim.Job)
+	if !there || got.Preempted || got.Stopping != operation.NotAborted || got.Resources[resource.CPU] != 100 {
+		t.Errorf("the pod that its owner protects is %+v", got)
+	}
+}
+
+func TestANodeMayDenyOrdinaryJobs(t *testing.T) {
+	w := newWorld(t, gangPools)
+	w.addNode(0, 3)
+	op := w.mustStartExternal("{pool: production, external: {}}")
+	if err := w.do(&DeniedClassesInput{Node: 0, Denied: scheduling.Classes{1}}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustOffer(op, pods("web", 1))
+	w.round()
+	if w.running(op) != 0 {
+		t.Error("a job of class zero starts on a node that denies it")
+	}
+}

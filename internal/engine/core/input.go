@@ -95,7 +95,9 @@ type (
 		Denied scheduling.Classes
 	}
 	// PinInput keeps a running job from being preempted before a time; zero lets it be
-	// preempted again. A job that is unknown, or is being stopped, is left as it is.
+	// preempted again. A pin of an external operation's job that is being preempted takes
+	// the preemption back. Other jobs that are being stopped, and unknown ones, are left
+	// as they are.
 	PinInput struct {
 		Job   JobID
 		Until time.Time

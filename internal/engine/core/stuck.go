@@ -145,6 +145,9 @@ func (c *Core) checkProgress(now time.Time, out *Decisions) {
 		return
 	}
 	c.eachSuspect(func(op *running) {
+		if op.controller.Spec().IsExternal() {
+			return
+		}
 		var stuck []Stuck
 		for i := range op.places { // all of them, because a tree remembers what it has seen
 			if s, is := c.stuckIn(now, op, &op.places[i]); is {
@@ -197,7 +200,7 @@ func (c *Core) checkHosts(now time.Time, out *Decisions) {
 		return
 	}
 	c.eachSuspect(func(op *running) {
-		if !op.started || op.controller.Blocked() != operation.NotBlocked {
+		if !op.started || op.controller.Blocked() != operation.NotBlocked || op.controller.Spec().IsExternal() { // its node may be yet to come
 			return
 		}
 		patient := now.Sub(c.begun) < delay || now.Sub(op.controller.StartTime()) < delay

@@ -45,7 +45,7 @@ const MaxExternalTasks = 1000
 func (s *Spec) IsExternal() bool { return s.External.IsSet() }
 
 // Class is a constraint class: jobs that may run on the same nodes. Nodes deny classes.
-// Zero is the class of jobs without constraints.
+// Zero is the class of jobs that have no owner of their own.
 type Class int32
 
 // MaxClass is the largest constraint class.

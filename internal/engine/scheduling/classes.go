@@ -5,9 +5,9 @@ import "slices"
 // Classes is a set of constraint classes, one bit each. It is replaced, never changed.
 type Classes []uint64
 
-// Has reports whether a class is in the set. The class zero is in none.
+// Has reports whether a class is in the set.
 func (c Classes) Has(class int32) bool {
-	return class > 0 && int(class>>6) < len(c) && c[class>>6]&(1<<(class&63)) != 0
+	return class >= 0 && int(class>>6) < len(c) && c[class>>6]&(1<<(class&63)) != 0
 }
 
 // With returns a set with one more class.
@@ -35,7 +35,7 @@ func (t *Tree) Denied(at Node) Classes { return t.nodes[at].denied }
 
 // denies reports whether no job of a group may start on a node, whatever room it has.
 func (t *Tree) denies(n *node, g *Group) bool {
-	return g.Class > 0 && (n.denied.Has(g.Class) || g.Alone && slices.Contains(t.lonely, g.Class))
+	return n.denied.Has(g.Class) || g.Class > 0 && g.Alone && slices.Contains(t.lonely, g.Class)
 }
 
 // noteAlone notes that a job starts, if no other one of its class may start on the

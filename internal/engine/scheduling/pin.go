@@ -1,6 +1,10 @@
 package scheduling
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
 
 // Pin keeps an allocation from being preempted before a time. Zero lets it be
 // preempted again.
@@ -19,6 +23,14 @@ func (t *Tree) Pin(id Allocation, until time.Time) {
 		t.abandonAt(a.node)
 	}
 	t.stir(a.node)
+}
+
+// Spare takes the preemption of an allocation back, because its node cannot end it: it
+// holds its resources again.
+func (t *Tree) Spare(id Allocation, usage resource.Amounts) {
+	t.allocations[id].preempted = false
+	t.SetAllocationUsage(id, usage)
+	t.stir(t.allocations[id].node)
 }
 
 // PinnedUntil returns until when an allocation is not preempted; zero if it is not

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/node/workload"
 )
 
 // Caller calls the scheduler, as an agent does.
@@ -42,6 +44,8 @@ type Options struct {
 	Probe func(ctx context.Context) error
 	// Picture are the settings of pictures; the driver fills in the epoch and the random numbers.
 	Picture picture.Options
+	// Guests makes the driver schedule pods of others; nil: it does not.
+	Guests *Guests
 	// MaxWrites is the greatest number of writes per second.
 	MaxWrites float64
 	// Alert shows what administrators should know; an empty message withdraws it.
@@ -64,6 +68,7 @@ type Driver struct {
 	pods, nodes cache.SharedIndexInformer
 	lives       lives
 	tally       *tally
+	around      *surroundings // nil without Guests
 }
 
 // New returns a driver. It does nothing until Run is called.
@@ -78,6 +83,9 @@ func New(o Options) (*Driver, error) {
 			return nil, err
 		}
 	}
+	if o.Guests != nil {
+		d.around = newSurroundings(factory)
+	}
 	return d, nil
 }
 
@@ -86,11 +94,14 @@ func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		o.ManagedFields = nil
-		o.Spec.Volumes, o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = nil, nil, nil, nil
+		if !workload.IsOurs(o) {
+			o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = nil, nil, nil
+		}
+		o.Spec.Volumes = slices.DeleteFunc(o.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
 		for _, list := range [][]corev1.Container{o.Spec.Containers, o.Spec.InitContainers} {
 			for i := range list {
 				c := &list[i]
-				list[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy}
+				list[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy, Ports: c.Ports}
 			}
 		}
 	case *corev1.Node:
@@ -108,6 +119,11 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer cancel()
 	workers.Go(func() { d.pods.RunWithContext(ctx) })
 	workers.Go(func() { d.nodes.RunWithContext(ctx) })
+	if d.around != nil {
+		for _, informer := range d.around.all() {
+			workers.Go(func() { informer.RunWithContext(ctx) })
+		}
+	}
 	for ctx.Err() == nil {
 		if epoch, _ := d.Term(); epoch != 0 {
 			if err := d.lead(ctx, epoch); err != nil {
@@ -134,6 +150,7 @@ type term struct {
 	// measuring has a place for each kubelet that is asked at a time; missing counts answers that failed, in a row.
 	measuring chan struct{}
 	missing   int
+	owners    *owners
 
 	mutex  sync.Mutex
 	events []func(now time.Time)
@@ -179,11 +196,22 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
 	t.workers.Go(func() { t.findFiles(ctx) })
-	synced, stop, err := t.watch()
+	if d.Guests != nil {
+		t.owners = newOwners(t)
+		t.workers.Go(func() { t.owners.run(ctx) })
+		t.workers.Go(func() { t.watchGroups(ctx) })
+	}
+	known, leave, err := t.watchAround()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	listed, stop, err := t.watch()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	synced := func() bool { return known() && listed() }
 	t.Log.Info("driving Kubernetes", "epoch", epoch)
 	t.loop(ctx, synced)
 	return nil
@@ -301,6 +329,26 @@ func (t *term) carryOut(effects picture.Effects) {
 	}
 	for i := range effects.Streams {
 		t.workers.Go(func() { t.serve(&effects.Streams[i]) })
+	}
+	if t.Guests == nil {
+		return
+	}
+	if effects.Ask != nil {
+		t.inquire(effects.Ask)
+	}
+	if len(effects.Why) > 0 {
+		t.askWhy(effects.Why)
+	}
+	if owners := effects.Owners; len(owners) > 0 {
+		t.workers.Go(func() {
+			for _, a := range owners {
+				select {
+				case t.owners.asks <- a:
+				case <-t.ctx.Done():
+					return
+				}
+			}
+		})
 	}
 }
 

@@ -64,11 +64,11 @@ func newTally() *tally {
 // verbOf is the verb of a call, as permissions have it.
 func verbOf(k picture.WriteKind) string {
 	switch k {
-	case picture.Create, picture.CreateFiles:
+	case picture.Create, picture.CreateFiles, picture.Bind, picture.Evict:
 		return "create"
 	case picture.Delete, picture.DeleteFiles:
 		return "delete"
-	case picture.Release, picture.Resize:
+	case picture.Release, picture.Resize, picture.Explain:
 		return "patch"
 	}
 	return "get"
@@ -92,7 +92,7 @@ func (t *tally) wrote(kind picture.WriteKind, outcome *picture.Outcome, err erro
 	defer t.mutex.Unlock()
 	t.writes[[2]string{verbOf(kind), codeOf(err)}]++
 	t.rate = rate
-	if kind == picture.Create {
+	if kind == picture.Create || kind == picture.Bind {
 		t.binds[resultOf(outcome.Kind)]++
 	}
 }

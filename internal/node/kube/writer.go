@@ -33,9 +33,9 @@ const (
 // priorities of writes: what frees something comes before what takes something.
 func priority(k picture.WriteKind) int {
 	switch k {
-	case picture.Delete, picture.Release:
+	case picture.Delete, picture.Release, picture.Evict:
 		return 0
-	case picture.Create, picture.Find, picture.CreateFiles:
+	case picture.Create, picture.Find, picture.CreateFiles, picture.Bind:
 		return 1
 	}
 	return 2
@@ -165,6 +165,12 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 	case picture.Delete:
 		err := pods.Delete(ctx, write.Name, metav1.DeleteOptions{GracePeriodSeconds: &write.Grace, Preconditions: &metav1.Preconditions{UID: &write.UID}})
 		return outcomeOf(err), err
+	case picture.Bind:
+		return w.bind(ctx, write)
+	case picture.Evict:
+		return w.evict(ctx, write)
+	case picture.Explain:
+		return w.explain(ctx, write)
 	case picture.Release:
 		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(write.UID)), metav1.PatchOptions{})
 		return outcomeOf(err), err

@@ -178,6 +178,16 @@ func (n *NodeSession) JobChanged(status *nodev1.JobStatus) bool {
 	return true
 }
 
+// JobSpared withdraws the preemption mark of a job, which the node refuses to end. A later
+// order may end the job.
+func (n *NodeSession) JobSpared(number uint64) {
+	if job := n.jobs[number]; job != nil && job.result == nil {
+		status := proto.CloneOf(job.status)
+		status.Preemption, status.PreemptionReason, status.InterruptionDeadlineUs = nodev1.PreemptionState_PREEMPTION_STATE_NONE, "", 0
+		n.replace(job, status)
+	}
+}
+
 // JobFinished sets the result of a job. It reports whether there is such a job that had not
 // ended.
 func (n *NodeSession) JobFinished(result *nodev1.JobResult) bool {

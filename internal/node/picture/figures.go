@@ -122,7 +122,7 @@ func (p *Picture) Measured(now time.Time, name string, s *Summary) {
 	n.memory = s.Node.Memory
 	for i := range s.Pods {
 		j := p.uids[s.Pods[i].PodRef.UID]
-		if j == nil || j.node != n || j.phase != placed {
+		if j == nil || j.node != n || j.phase != placed || j.guest != nil { // pods of others are counted by their requests
 			continue
 		}
 		for k := range s.Pods[i].Containers {
@@ -260,9 +260,12 @@ func (p *Picture) checkMemory(now time.Time, n *node) {
 	})
 }
 
-// holds is what a job takes on its node.
+// holds is what a job takes on its node. A pod of others takes what it requests.
 func (p *Picture) holds(j *job) resource.Amounts {
 	amounts := nodeproto.FromAmounts(j.identity.GetResources())
+	if j.guest != nil {
+		return amounts
+	}
 	amounts[resource.CPU] = p.cpuOf(j)
 	if !j.usage.at.IsZero() {
 		amounts[resource.Memory] = max(amounts[resource.Memory], j.usage.memory)

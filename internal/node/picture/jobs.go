@@ -34,7 +34,7 @@ func (p *Picture) carryOut(now time.Time, n *node, orders *nodeproto.Orders) {
 	}
 	for _, order := range orders.Abort {
 		p.stop(now, order.GetNumber(), &stop{
-			fail: order.GetFailGracefully(), keeps: !strings.HasPrefix(order.GetAbortReason(), "operation_"), reason: order.GetAbortReason(), message: order.GetMessage(),
+			fail: order.GetFailGracefully(), keeps: !strings.HasPrefix(order.GetAbortReason(), "operation_"), reason: order.GetAbortReason(), message: p.wordsOf(order),
 			grace: max(abortGrace, nodeproto.Duration(order.GetTimeoutUs())),
 		})
 	}
@@ -46,6 +46,9 @@ func (p *Picture) carryOut(now time.Time, n *node, orders *nodeproto.Orders) {
 
 // start begins a job: its pod is created now, or when its node has room.
 func (p *Picture) start(now time.Time, n *node, s *nodeproto.Start) {
+	if p.startGuest(now, n, s) {
+		return
+	}
 	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, spec: judgedBy(s.Spec), node: n}
 	p.jobs[j.number] = j
 	if n.object == nil {
@@ -88,6 +91,13 @@ func (p *Picture) admit(now time.Time, n *node) {
 	n.queue = nil
 	for _, number := range queue {
 		j := p.jobs[number]
+		if j != nil && j.guest != nil && j.phase == waiting {
+			if p.admitGuest(now, n, j) {
+				continue
+			}
+			n.queue = append(n.queue, number)
+			continue
+		}
 		switch why := p.options.obstacles(n.object); {
 		case j == nil || j.phase != waiting:
 		case len(why) > 0:
@@ -132,6 +142,10 @@ func (p *Picture) finish(now time.Time, j *job, result *nodev1.JobResult) {
 
 // acknowledged removes the pod of a job whose result is durable.
 func (p *Picture) acknowledged(now time.Time, j *job) {
+	if j.guest != nil {
+		p.guestAcknowledged(now, j)
+		return
+	}
 	j.phase, j.attempts, j.retryAt = leaving, 0, time.Time{}
 	if !j.exists || j.lost {
 		p.forget(j) // a pod that still appears is an orphan
@@ -161,6 +175,10 @@ func (p *Picture) write(j *job, w Write) {
 
 // look does what the state of a job calls for.
 func (p *Picture) look(now time.Time, j *job) {
+	if j.guest != nil {
+		p.lookAtGuest(now, j)
+		return
+	}
 	if j.phase == placed {
 		p.lookAtPod(now, j)
 	}
@@ -249,6 +267,9 @@ func (p *Picture) giveUpLost(now time.Time, n *node) {
 			continue
 		}
 		cause := why
+		if j.guest != nil && n.object != nil && !isOutOfService(n.object) {
+			cause = "" // until Kubernetes deletes the pod
+		}
 		if cause == "" && !n.lostAt.IsZero() && j.exists && j.pod.DeletionTimestamp != nil && now.After(j.pod.DeletionTimestamp.Add(deletionSlack)) {
 			cause = "the pod was deleted, and its node is not ready"
 		}
@@ -257,7 +278,7 @@ func (p *Picture) giveUpLost(now time.Time, n *node) {
 		}
 		result := notStarted(j.identity, reasonNodeOffline, cause, now)
 		if j.exists {
-			result.Started = !startOf(j.pod).IsZero()
+			result.Started = !startOf(j.pod).IsZero() || j.guest != nil && !guestStart(j.pod).IsZero()
 		}
 		if j.ordered != nil && !j.ordered.fail {
 			result.AbortReason = cmp.Or(j.ordered.reason, result.GetAbortReason())

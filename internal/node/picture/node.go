@@ -87,8 +87,25 @@ func isOutOfService(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintOutOfService })
 }
 
+// isCondition reports whether a taint states a condition of its node, which is judged by the condition itself.
+func isCondition(key string) bool {
+	return key == corev1.TaintNodeUnschedulable || strings.HasPrefix(key, "node.kubernetes.io/") && key != taintOutOfService
+}
+
 // obstacles returns why a node gets no jobs, empty if it does.
 func (o *Options) obstacles(node *corev1.Node) (why []string) {
+	why = o.closed(node)
+	for _, t := range node.Spec.Taints {
+		forbids := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		if forbids && !isCondition(t.Key) && !slices.Contains(leavingTaints, t.Key) && !slices.Contains(o.ToleratedTaints, t.Key) {
+			why = append(why, fmt.Sprintf("the node has the taint %s (%s)", t.Key, t.Effect))
+		}
+	}
+	return why
+}
+
+// closed returns why a node gets no pods at all, whatever they tolerate.
+func (o *Options) closed(node *corev1.Node) (why []string) {
 	if !isReady(node) {
 		why = append(why, "the node is not ready")
 	}
@@ -102,13 +119,8 @@ func (o *Options) obstacles(node *corev1.Node) (why []string) {
 		}
 	}
 	for _, t := range node.Spec.Taints {
-		forbids := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		known := t.Key == corev1.TaintNodeUnschedulable || strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != taintOutOfService
-		switch {
-		case slices.Contains(leavingTaints, t.Key) && t.Key != corev1.TaintNodeUnschedulable:
+		if slices.Contains(leavingTaints, t.Key) && t.Key != corev1.TaintNodeUnschedulable {
 			why = append(why, "the node is leaving: taint "+t.Key)
-		case forbids && !known && !slices.Contains(o.ToleratedTaints, t.Key):
-			why = append(why, fmt.Sprintf("the node has the taint %s (%s)", t.Key, t.Effect))
 		}
 	}
 	return why

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/workload"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -34,6 +35,8 @@ type Picture struct {
 	hot     map[string]bool // nodes that may have to call the scheduler
 	lives   uint64          // incarnations given out
 	files   map[string]*taskFiles
+	guests  guests
+	latest  time.Time // that anybody has told
 
 	effects Effects
 }
@@ -46,6 +49,11 @@ type Effects struct {
 	Streams []Stream
 	// Measures are kubelets to ask for figures.
 	Measures []Measure
+	// Ask is what to ask the scheduler about operations of pods, nil for nothing. Owners are to be read. Why are operations
+	// about whose waiting pods the scheduler is asked.
+	Ask    *Ask
+	Owners []OwnerAsk
+	Why    []string
 	// Notes are for the log.
 	Notes []string
 }
@@ -61,6 +69,10 @@ type node struct {
 	memory     MemoryFigures // what its kubelet said last
 	measuredAt time.Time     // when its kubelet was asked last
 	exchange   exchange
+	// causes are why it denies classes, as far as that depends on the node alone; avoided is until when it denies them
+	// because it did not have room in time.
+	causes  map[*class]workload.Cause
+	avoided map[*class]time.Time
 }
 
 // phase is how far a job has come.
@@ -98,6 +110,8 @@ type job struct {
 	result   *nodev1.JobResult // while the output is read
 	usage    usage             // of its resources, as far as it is known
 	files    string            // the ConfigMap that its pod mounts; empty if there is none
+	guest    *guest            // the pod, if it is somebody else's
+	pinned   time.Time         // until when a guest is no victim
 }
 
 // otherPod is a pod of somebody else that takes room on a node.
@@ -110,7 +124,7 @@ type otherPod struct {
 func New(o Options, now time.Time) *Picture {
 	return &Picture{
 		options: o, began: now, nodes: map[string]*node{}, jobs: map[uint64]*job{}, uids: map[types.UID]*job{}, hot: map[string]bool{}, found: map[string]*corev1.Pod{},
-		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{},
+		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{}, guests: newGuests(), latest: now,
 	}
 }
 
@@ -132,6 +146,10 @@ func (p *Picture) note(format string, args ...any) {
 
 // Take returns what there is to do now and forgets it.
 func (p *Picture) Take(now time.Time) Effects {
+	p.latest = now
+	p.effects.Ask = p.ask(now)
+	p.effects.Owners, p.guests.wanted = p.guests.wanted, nil
+	p.effects.Why = p.whys(now)
 	for _, name := range sortedKeys(p.hot) {
 		if n := p.nodes[name]; n == nil || n.session == nil || !p.call(now, n) {
 			delete(p.hot, name)
@@ -157,7 +175,7 @@ func (p *Picture) NodeSeen(now time.Time, object *corev1.Node) {
 	n := p.nodeNamed(object.Name)
 	described := n.object == nil || !slices.Equal(p.options.tagsOf(n.object), p.options.tagsOf(object)) ||
 		p.options.offered(n.object) != p.options.offered(object)
-	n.object = object
+	n.object, n.causes = object, nil
 	switch {
 	case isReady(object):
 		n.lostAt = time.Time{}
@@ -216,6 +234,7 @@ func (p *Picture) Synced(now time.Time) {
 		restored[j.node.name] = append(restored[j.node.name], nodeproto.RestoredJob{Status: p.statusOf(j, true)})
 	}
 	p.found = nil
+	p.adoptGuests(now, restored)
 	for _, name := range sortedKeys(p.nodes) {
 		if n := p.nodes[name]; n.object != nil || len(restored[name]) > 0 {
 			p.open(now, n, restored[name])
@@ -251,6 +270,11 @@ func (p *Picture) open(now time.Time, n *node, jobs []nodeproto.RestoredJob) {
 
 // PodSeen records a pod as the API server has it.
 func (p *Picture) PodSeen(now time.Time, pod *corev1.Pod) {
+	p.neighbour(pod, false)
+	if workload.IsOurs(pod) {
+		p.guestSeen(now, pod)
+		return
+	}
 	identity, err := identityOf(pod)
 	if errors.Is(err, errForeign) {
 		p.otherSeen(now, pod)
@@ -299,11 +323,17 @@ func (p *Picture) seen(now time.Time, j *job, pod *corev1.Pod) {
 	if j.phase == waiting || j.phase == creating {
 		j.phase, j.attempts, j.retryAt = placed, 0, time.Time{}
 	}
+	if j.guest != nil {
+		j.guest.pod = pod
+		p.tellGuest(j)
+	}
 	p.look(now, j)
 }
 
 // PodGone records that the API server no longer has a pod.
 func (p *Picture) PodGone(now time.Time, pod *corev1.Pod) {
+	p.neighbour(pod, true)
+	p.guestGone(now, pod.UID)
 	if !p.synced {
 		delete(p.found, pod.Namespace+"/"+pod.Name)
 	}
@@ -326,7 +356,9 @@ func (p *Picture) gone(now time.Time, j *job) {
 	case waiting, creating:
 	case placed:
 		var result *nodev1.JobResult
-		if isOver(j.pod) {
+		if j.guest != nil {
+			result = guestResult(j, now)
+		} else if isOver(j.pod) {
 			result = resultOf(j.identity, j.spec, j.pod, j.ordered, now)
 		} else if j.ordered != nil && !j.ordered.fail {
 			result = notStarted(j.identity, cmp.Or(j.ordered.reason, reasonInterruption), j.ordered.message, now)
@@ -380,7 +412,14 @@ func (p *Picture) statusOf(j *job, withIdentity bool) *nodev1.JobStatus {
 		status.SmoothedCpu = m.Statistics().SmoothedUsageX100
 	}
 	if j.exists {
-		if started := startOf(j.pod); !started.IsZero() {
+		started := startOf(j.pod)
+		if j.guest != nil {
+			started = guestStart(j.pod)
+			if until := j.pinnedUntil(); !until.IsZero() {
+				status.PinnedUntilUs = nodeproto.ToMicros(until)
+			}
+		}
+		if !started.IsZero() {
 			status.Phase, status.ExecStartTimeUs = nodev1.Phase_PHASE_RUNNING, nodeproto.ToMicros(started)
 		}
 		if isOver(j.pod) || j.isTerminating() {
@@ -400,6 +439,7 @@ func (p *Picture) changed(n *node) {
 	}
 	status := p.options.statusOf(n.object, n.others, usage)
 	status.MemoryInUse, status.MemoryAvailable = n.memoryOf()
+	p.deny(n, status)
 	if n.exchange.tell(n.session, status) {
 		p.hot[n.name] = true
 	}
@@ -427,12 +467,15 @@ func (p *Picture) Tick(now time.Time) {
 	if !p.synced {
 		return
 	}
+	p.latest = now
+	p.explain(now)
 	for _, number := range p.numbers() {
 		j := p.jobs[number]
 		if j == nil {
 			continue
 		}
 		if j.phase == waiting && !j.deadline.IsZero() && !now.Before(j.deadline) && slices.Contains(j.node.queue, number) {
+			p.avoid(now, j)
 			p.finish(now, j, notStarted(j.identity, reasonWaiting, "the node had no room for the job within its waiting timeout", now))
 			continue
 		}
@@ -449,6 +492,7 @@ func (p *Picture) Tick(now time.Time) {
 		}
 		p.giveUpLost(now, n)
 		p.measure(now, n)
+		p.forgive(now, n)
 		p.hot[name] = true
 		if n.object == nil && len(n.session.Jobs()) == 0 && !n.exchange.calling() {
 			delete(p.nodes, name) // the scheduler notices its silence

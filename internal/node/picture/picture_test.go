@@ -26,8 +26,9 @@ type world struct {
 	opened   uint64 // sessions
 	writes   []Write
 	results  map[uint64]*nodev1.JobResult
-	made     int  // pods
-	silent   bool // the scheduler does not answer
+	made     int   // pods
+	silent   bool  // the scheduler does not answer
+	shop     *shop // answers about pods of others; nil: nobody does
 }
 
 func options() Options {
@@ -80,6 +81,10 @@ func (w *world) settle() {
 	for range 100 {
 		effects := w.Take(w.now)
 		w.writes = append(w.writes, effects.Writes...)
+		answered := w.shop != nil && w.shop.answer(w, &effects)
+		if answered && len(effects.Calls) == 0 {
+			continue
+		}
 		if len(effects.Calls) == 0 || w.silent {
 			if len(w.hot) == 0 || w.silent {
 				return

@@ -23,9 +23,12 @@ const (
 	CreateFiles                  // a ConfigMap with files; that it exists is as good
 	DeleteFiles                  // a ConfigMap with files
 	Resize                       // changes the CPU that the pod with this UID requests
+	Bind                         // the pod with this UID to Node, with Annotation; if it is bound already, it is read
+	Evict                        // the pod with this UID, unless a disruption budget protects it
+	Explain                      // sets the condition PodScheduled of the pod with this UID
 )
 
-var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize"}
+var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize", "bind", "evict", "explain"}
 
 // String returns the name of the kind.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -41,9 +44,12 @@ type Write struct {
 	Limit           int64 // bytes
 	CPU             int64 // hundredths of a core
 	// Files is what CreateFiles stores. Its contents are those of Job, which is on a virtual node.
-	Files       *FilesMap
-	Node        string
-	Incarnation uint64
+	Files           *FilesMap
+	Incarnation     uint64
+	Node            string
+	Annotation      string // of the job
+	Reason, Message string
+	Preempted       bool // an eviction is a preemption
 }
 
 // OutcomeKind is how a write ended.
@@ -55,13 +61,14 @@ const (
 	Refused               // it will never succeed
 	Missing               // there is no such pod, or one with another UID
 	Temporary             // it may or may not have been carried out; another attempt may succeed
+	Protected             // a disruption budget forbids the eviction for the time being
 )
 
 // Outcome is what the API server answered.
 type Outcome struct {
 	Kind    OutcomeKind
 	Message string         // the server's words
-	Pod     *corev1.Pod    // of Create and Find
+	Pod     *corev1.Pod    // of Create, Find, and of Bind if the pod was bound before
 	Output  *nodev1.Output // of ReadLog
 }
 
@@ -74,6 +81,10 @@ func backoff(attempts int) time.Duration {
 func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 	if w.Kind == CreateFiles || w.Kind == DeleteFiles {
 		p.filesWritten(now, w, outcome)
+		return
+	}
+	if w.Kind == Explain {
+		p.explained(now, w, outcome)
 		return
 	}
 	if w.Job == 0 {
@@ -97,6 +108,10 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 		return
 	}
 	j.attempts, j.retryAt = 0, time.Time{}
+	if j.guest != nil {
+		p.guestWritten(now, j, w, outcome)
+		return
+	}
 	switch w.Kind {
 	case Create, Find:
 		p.created(now, j, outcome)
