@@ -15,6 +15,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/weirhq/weir/test/fakeimage"
 )
 
 func exists(name string) bool {
@@ -260,7 +264,12 @@ func TestExamplesOfHelpTextsWork(t *testing.T) {
 	workshop := newWorkshop(t)
 	workshop.serve(t)
 	ran := 0
+	layer := fakeimage.Layer(t, fakeimage.Entry{Name: "etc/release", Content: "fake\n"})
+	fakeimage.Save(t, filepath.Join(workshop.dir, "train.tar"), "team/train:v1", fakeimage.Image(t, v1.Config{}, layer))
 	for _, topic := range helpTopics(t, workshop, nil) {
+		if strings.HasPrefix(topic.command, "kube ") {
+			continue // test/kube has a cluster of Kubernetes
+		}
 		_, examples, _ := strings.Cut(topic.help, "\nExamples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\nAvailable Commands:")
 		examples, _, _ = strings.Cut(examples, "\n\nFlags:")

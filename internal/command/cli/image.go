@@ -55,7 +55,7 @@ func newImageLoadCommand(r *remote) *cobra.Command {
 		Long: `Put the images of an archive or OCI layout into the cluster, under the names that the file gives them. An image of the same name is
 replaced; operations that have started keep theirs. ` + aboutImageFiles,
 		Example: `  docker save team/train:v1 -o train.tar && weir image load train.tar
-  weir image load ./layout -o json`,
+  weir image load train.tar -o json`,
 		Args: oneName("file or directory"),
 		RunE: r.do(func(s *session, args []string) error { return s.loadImages(args[0], imagename.Name{}) }),
 	}

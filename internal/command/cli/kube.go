@@ -27,8 +27,8 @@ func newKubeCommand(opts *options) *cobra.Command {
 		Long: `Remove Weir's finalizer from all pods of jobs. It keeps each pod until its result is stored, so without a scheduler
 it holds the pods and their namespace forever. Pods that run go on running. Results that were not stored yet are lost: use
 this when Weir is removed, after its schedulers have stopped.`,
-		Example: `  weir kube release                          # not run: it needs a cluster
-  weir kube release --namespace batch        # not run: it needs a cluster`,
+		Example: `  weir kube release
+  weir kube release --namespace batch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, _, err := kube.Connect(kubeconfig, context, "weir/"+readBuild().Version)

@@ -39,7 +39,7 @@ node apply too.`,
   weir up --nodes 5 --resources '{cpu: 8, memory: 16GiB, user_slots: 8}' --data-dir ./data &
 
   # Jobs as pods of the current cluster of kubectl, on 100 pretended nodes
-  weir up --kubernetes --kwok 100        # not run: it needs a cluster`,
+  weir up --kubernetes --kwok 100 &`,
 		Args: cobra.NoArgs,
 	}
 	var yes bool

@@ -103,7 +103,7 @@ type forecastLine struct {
 	loss          [forecast.MethodCount]float64
 	scored        [forecast.MethodCount]int
 	shown         float64
-	// compared counts the forecasts that every method made; the losses on them can be compared.
+	// compared counts the forecasts that both methods made; the losses on them can be compared.
 	compared      int
 	comparedLoss  [forecast.MethodCount]float64
 	comparedShown float64
@@ -167,14 +167,10 @@ func (l *forecastLine) add(f *forecast.Forecast, outcome float64) {
 		l.uncalibrated++
 	}
 	l.shown += forecast.Loss(q, outcome)
-	everywhere := true
-	for m := range forecast.MethodCount {
-		everywhere = everywhere && f.Raw.There[m]
-	}
-	if everywhere {
+	if f.Raw.There[forecast.ByEnsemble] && f.Raw.There[forecast.ByHistory] {
 		l.compared++
 		l.comparedShown += forecast.Loss(q, outcome)
-		for m := range forecast.MethodCount {
+		for _, m := range []forecast.Method{forecast.ByEnsemble, forecast.ByHistory} {
 			l.comparedLoss[m] += forecast.Loss(f.Corrected[m], outcome)
 		}
 	}

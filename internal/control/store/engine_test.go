@@ -105,7 +105,7 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The first version had no contents, no ledger, no forecasts and more indexes: its rows stay, and its tables become
+// The first version had no contents, no ledger, no facts, no forecasts and more indexes: its rows stay, and its tables become
 // what they are now.
 func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 	for _, e := range engines {
@@ -114,7 +114,7 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 			open(t, url)
 			db := raw(t, url)
 			for _, statement := range []string{
-				"DROP TABLE forecasts", "DROP TABLE forecast_models", "DROP TABLE ledger_tallies", "DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
+				"DROP TABLE ledger_facts", "DROP TABLE forecasts", "DROP TABLE forecast_models", "DROP TABLE ledger_tallies", "DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
 				"ALTER TABLE path_nodes DROP COLUMN content_user", "INSERT INTO path_nodes VALUES ('//home/a', 'document', '', '', 1, 2, 0)",
 				"ALTER TABLE jobs ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX jobs_revision ON jobs (revision)",
 				"CREATE INDEX jobs_live ON jobs (operation) WHERE finish_time = 0",

@@ -102,7 +102,7 @@ func TestAnOCIRuntimeRunsAJobInItsImage(t *testing.T) {
 	}
 	n := hostedNode(t)
 	in := func(command string, writable bool) *Description {
-		job := inImage(t, n.isolated(command), v1.Config{Env: []string{"FROM_IMAGE=yes"}, WorkingDir: "/work"}, nil)
+		job := inImage(t, n.isolated(command), v1.Config{Env: []string{"FROM_IMAGE=yes"}, WorkingDir: "/made"}, nil)
 		job.Image.Runtime, job.Image.Writable = runc, writable
 		return job
 	}
@@ -114,7 +114,7 @@ func TestAnOCIRuntimeRunsAJobInItsImage(t *testing.T) {
 	none := "0000000000000000"
 	got := n.completed(t, job)
 	has(t, got, "1900000007\n", "fake\ncontent\nfilled\nyes\n", "written\n", "/job /job\n", "Read-only file system", "CapEff:\t"+none, "CapBnd:\t"+none, "NoNewPrivs:\t1", "Seccomp:\t2")
-	has(t, n.completed(t, in("touch /etc/x 2>&1; mkdir /work/x 2>&1; echo end", true)), "end\n")
+	has(t, n.completed(t, in("touch /etc/x 2>&1; mkdir /made/x 2>&1; echo end", true)), "end\n")
 	attack := in("./attack", false)
 	attack.Files, attack.Image.WorkingDir = []File{{Path: "attack", Executable: true, Source: attackProgram}}, ""
 	if got, want := n.completed(t, attack), strings.Join(answers, "\n")+"\n"; got != want {
