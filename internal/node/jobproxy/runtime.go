@@ -39,7 +39,8 @@ func (p *proxy) useRuntime(plan *jobinit.Plan) error {
 		return fmt.Errorf("bundle of the job: %w", err)
 	}
 	plan.Runtime, plan.Dir = true, bundle
-	plan.Args = []string{p.job.Image.Runtime, "--root", state, "run", "--bundle", bundle, p.job.JobID}
+	// Its warnings would be in the job's output. It writes the error that ends it there in any case.
+	plan.Args = []string{p.job.Image.Runtime, "--root", state, "--log", os.DevNull, "run", "--bundle", bundle, p.job.JobID}
 	plan.Env = []string{"PATH=" + searchPath}
 	return nil
 }
