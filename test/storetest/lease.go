@@ -66,7 +66,7 @@ var leaseChecks = []check{
 		f.wants(err, store.ErrFenced)
 		f.put(everything())
 	}},
-	{"a lease that has ended goes to whoever wants it", func(f *fixture) {
+	{"a lease that has ended goes to the next who wants it", func(f *fixture) {
 		_, err := f.s.Renew(f.ctx, f.lease, time.Microsecond)
 		f.ok(err)
 		other := f.open(f.url)

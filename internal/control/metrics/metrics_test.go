@@ -340,7 +340,7 @@ func TestSeriesFollowValuesAndConfiguration(t *testing.T) {
 	await(t, s, "the demand is seen", func(v *server.View) bool { return poolOf(v, "tagged").Demand[resource.CPU] == 700 })
 	second := gathered(t, m)
 	if second["weir_pool_usage_amount"] != before {
-		t.Error("series were made anew although nothing but values changed")
+		t.Error("series were made again although nothing but values changed")
 	}
 	if got := valueOf(t, second["weir_pool_demand_amount"], "pool", "tagged", "resource", "cpu"); got != 7 {
 		t.Errorf("demand is %v, want 7", got)

@@ -352,7 +352,7 @@ func TestAGangRestartsAsAWhole(t *testing.T) {
 		b.scheduleAll()
 		b.expect(b.failed(b.running[0]), Effects{Entered: Failing, AbortRunning: AbortOperationFailed})
 		if b.Incarnation() != 0 {
-			t.Error("a failed gang has begun anew")
+			t.Error("a failed gang has started over")
 		}
 	})
 	t.Run("a suspension that aborts jobs restarts it", func(t *testing.T) {

@@ -219,7 +219,7 @@ func TestTheTimesOfOverdraftsBeginAnew(t *testing.T) {
 	a.adjust(now.Add(12 * time.Minute))
 	a.adjust(now.Add(17 * time.Minute))
 	if got := a.leaving(); !slices.Equal(got, []uint64{2}) {
-		t.Errorf("%v leave, but the time of memory began anew", got)
+		t.Errorf("%v leave, but the time of memory started over", got)
 	}
 	a.adjust(now.Add(17*time.Minute + 1))
 	if got := a.leaving(); !slices.Equal(got, []uint64{1, 2}) {

@@ -66,7 +66,7 @@ const (
 	askTimeout = 10 * time.Second
 	// openers is how many operations are started at once.
 	openers = 16
-	// lookPause is how often kinds of PodGroups are looked for.
+	// lookPause is how often the driver asks which kinds of PodGroups there are.
 	lookPause = 30 * time.Second
 )
 

@@ -12,7 +12,7 @@
 //
 // # Exactly once
 //
-// A create is repeated until its outcome is known: a pod of this name with this job's identity is success, whoever made
+// A create is repeated until its outcome is known: a pod of this name with this job's identity is success, no matter who made
 // it. A deletion names the pod's UID. A pod with the annotation of a job that this picture does not have is deleted: a
 // leader that was replaced may have asked for it late. Nothing is concluded from a lack of news: while the API server is
 // away ([Picture.SetBlind]), jobs run on, and nothing starts or is given up.

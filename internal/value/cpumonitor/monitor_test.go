@@ -287,7 +287,7 @@ func TestBadReadingsDoNoHarm(t *testing.T) {
 	if j.Observe(j.now.Add(-time.Second), j.total); j.last != before.last {
 		t.Error("a reading from the past counted")
 	}
-	j.total = 0 // the counter began anew
+	j.total = 0 // the counter started over
 	if j.run(1); len(j.History(nil)) != 1 {
 		t.Error("a negative use counted")
 	}
