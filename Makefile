@@ -57,6 +57,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
 REAL := github.com/weirhq/weir/test/cluster
 JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
+KUBE := github.com/weirhq/weir/test/kube
 FAULTS := github.com/weirhq/weir/test/faults
 CONCURRENT = $(filter-out $(SEQUENTIAL) $(JOBPROXY),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
@@ -106,17 +107,19 @@ checks: setup ## the part of make test before lint and tests: the page, build
 # that fewer would leave a core idle. Tests with real jobs follow each other.
 .PHONY: tests tests-real-ones
 tests: build ## lint and the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
-	@$(MAKE) --no-print-directory -j3 tests-concurrent tests-real-ones tests-browser tests-sequential lint tests-tree
+	@$(MAKE) --no-print-directory -j3 tests-concurrent tests-real-ones tests-browser tests-sequential lint tests-tree tests-kube
 tests-real-ones:
 	@failed=0; for part in jobs supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
 
-.PHONY: tests-sequential tests-tree tests-jobs tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
+.PHONY: tests-sequential tests-tree tests-kube tests-jobs tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
 tests-sequential:
 	$(if $(packages),go test $(CACHED) $(packages))
 tests-tree: packages = $(call chosen,$(filter $(READS_TREE),$(SEQUENTIAL)))
 tests-tree:
 	$(if $(packages),$(WITH_WEIR) go test $(AGAIN) $(packages))
+tests-kube: # skipped where make kube has not built an API server
+	$(if $(call chosen,$(KUBE)),$(WITH_WEIR) go test $(AGAIN) $(KUBE))
 tests-jobs:
 	$(if $(call chosen,$(JOBPROXY)),CGO_ENABLED=1 go test $(RACE) $(AGAIN) $(JOBPROXY))
 tests-supervised: # jobs run in a supervisor, or have a proxy each: the same tests hold for both

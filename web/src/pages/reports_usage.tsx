@@ -27,7 +27,7 @@ const usage: Figure[] = [
 const waits: Figure[] = [
   {column: 'operations', title: 'Operations', hint: 'Operations that started their first job in this time', summed: true, always: true},
   {column: 'mean_wait_s', title: 'Mean wait', hint: 'How long they had waited for it', always: true},
-  {column: 'total_wait_s', title: 'All waits together', summed: true, always: true},
+  {column: 'total_wait_s', title: 'Total wait', summed: true, always: true},
 ];
 
 const savings: Figure[] = [

@@ -35,7 +35,7 @@ export const russian = {
   'All pools below it are deleted too.': 'Вместе с ним удаляются все вложенные пулы.',
   'All pools of tree {name}': 'Все пулы дерева {name}',
   'All promises can be kept': 'Все обещания выполнимы',
-  'All waits together': 'Все ожидания вместе',
+  'Total wait': 'Всего ожидания',
   'Allocated': 'Выделено',
   'Allocated by class': 'Выделено по классам',
   'Also abort running jobs': 'Прервать и выполняющиеся джобы',
