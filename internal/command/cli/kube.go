@@ -11,10 +11,11 @@ import (
 
 func newKubeCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "kube",
-		Short: "Look after a Kubernetes cluster in which Weir runs jobs",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "kube",
+		Short:   "Look after a Kubernetes cluster in which Weir runs jobs",
+		Example: `  weir kube release`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var kubeconfig, context, namespace string
 	flags := cmd.PersistentFlags()
