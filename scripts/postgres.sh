@@ -47,6 +47,8 @@ fsync = on
 synchronous_commit = on
 shared_buffers = 64MB
 max_connections = 200
+# On a full disk a connection fails after a vacuum of the catalogue, which removes a file that each connection needs.
+autovacuum = off
 log_timezone = UTC
 ${WEIR_POSTGRES_CONFIG:-}
 CONF

@@ -371,7 +371,7 @@ func TestAShellEndsWithItsJobItsAgentItsSupervisorAndTheTermOfTheLeader(t *testi
 			if !strings.Contains(one.reasons, exited.Reason) || exited.Reason == "" {
 				t.Errorf("it ended with %+v", exited)
 			}
-			await(t, "its process has ended", func() bool { return len(processesOf(t, mark)) == 0 })
+			awaitNothing(t, "processes of the shell", func() []string { return processesOf(t, mark) })
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 // The footprint and the proxy reserve of every job before its usage is known.
 const (
 	footprint = 128 << 20
-	proxyBase = 20 << 20
+	proxyBase = 4 << 20
 )
 
 // near reports whether a figure differs from the expected one by at most a fraction.
