@@ -111,8 +111,15 @@ type localStream struct {
 	closed chan struct{} // by the node
 }
 
-// Send passes a frame to the scheduler.
+// Send passes a frame to the scheduler. It refuses once either end has ended the stream, even while there is room.
 func (s *localStream) Send(frame *nodev1.NodeFrame) error {
+	select {
+	case <-s.closed:
+		return io.ErrClosedPipe
+	case <-s.ctx.Done():
+		return io.EOF
+	default:
+	}
 	select {
 	case <-s.closed:
 		return io.ErrClosedPipe
@@ -123,12 +130,17 @@ func (s *localStream) Send(frame *nodev1.NodeFrame) error {
 	}
 }
 
-// Receive returns a frame of the scheduler.
+// Receive returns a frame of the scheduler: everything that was sent before the scheduler ended the stream.
 func (s *localStream) Receive() (*nodev1.SchedulerFrame, error) {
 	select {
 	case frame := <-s.down:
 		return frame, nil
 	case <-s.ctx.Done():
+	}
+	select {
+	case frame := <-s.down:
+		return frame, nil
+	default:
 		return nil, io.EOF
 	}
 }
@@ -142,8 +154,11 @@ func (s *localStream) Close() error {
 // localEnd is the scheduler's end.
 type localEnd localStream
 
-// Send passes a frame to the node.
+// Send passes a frame to the node. It refuses once the stream has ended, even while there is room.
 func (s *localEnd) Send(frame *nodev1.SchedulerFrame) error {
+	if s.ctx.Err() != nil {
+		return io.EOF
+	}
 	select {
 	case s.down <- frame:
 		return nil

@@ -96,3 +96,35 @@ func TestAStreamWithinAProcessLosesNothing(t *testing.T) {
 	}
 	<-live.Over
 }
+
+// farewell is a scheduler that sends a few frames and ends the stream at once.
+type farewell struct{ nodeproto.Service }
+
+func (farewell) Stream(_ context.Context, _ nodeproto.Peer, _ *nodev1.NodeFrame, stream nodeproto.SchedulerStream) error {
+	for i := range byte(farewells) {
+		if err := stream.Send(&nodev1.SchedulerFrame{Input: []byte{i}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// farewells is fewer than a stream holds: the scheduler has gone before the node reads the first.
+const farewells = 8
+
+func TestWhatTheSchedulerSentBeforeItEndedAStreamArrives(t *testing.T) {
+	for range 100 { // a stream that chooses at random would lose a frame in one of them
+		stream := nodeproto.OpenLocal(t.Context(), farewell{}, nodeproto.Peer{}, &nodev1.NodeFrame{})
+		for i := range byte(farewells) {
+			if frame, err := stream.Receive(); err != nil || !bytes.Equal(frame.GetInput(), []byte{i}) {
+				t.Fatalf("frame %d: %v, %v", i, frame, err)
+			}
+		}
+		if frame, err := stream.Receive(); err == nil {
+			t.Fatalf("a stream that has ended gives %v", frame)
+		}
+		if err := stream.Send(&nodev1.NodeFrame{}); err == nil {
+			t.Fatal("a stream that has ended takes a frame")
+		}
+	}
+}
