@@ -44,7 +44,7 @@ func TestAFileThatHoldsSomethingElseFailsAndIsRewrittenOnDemand(t *testing.T) {
 }
 
 func TestARowOfOptionsFitsItsTable(t *testing.T) {
-	o := document.Info{Name: "a", Aliases: []string{"b", "c"}, Doc: "x|y.", Default: document.Text("p|q")}
+	o := &document.Info{Name: "a", Aliases: []string{"b", "c"}, Doc: "x|y.", Default: document.Text("p|q")}
 	want := "| `a` | text | `\"p\\|q\"` | x\\|y. Also `b`, `c`. |\n"
 	if got := OptionRow(o, "text"); got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -12,7 +12,7 @@ const OptionsHead = "| option | value | default | meaning |\n|---|---|---|---|\n
 
 // OptionRow returns the table row of an option. The caller gives the text of its value, because tables
 // have their own kinds of values.
-func OptionRow(o document.Info, value string) string {
+func OptionRow(o *document.Info, value string) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", o.Name, value, Default(o), Meaning(o))
 }
 
@@ -47,7 +47,7 @@ func Value(s document.Shape) string {
 }
 
 // Default returns the default of an option, empty if it has none.
-func Default(o document.Info) string {
+func Default(o *document.Info) string {
 	if o.Default.IsNull() {
 		return ""
 	}
@@ -55,7 +55,7 @@ func Default(o document.Info) string {
 }
 
 // Meaning returns the description of an option and its other names.
-func Meaning(o document.Info) string {
+func Meaning(o *document.Info) string {
 	text := cell(o.Doc)
 	if len(o.Aliases) > 0 {
 		text += " Also " + Codes(o.Aliases) + "."

@@ -33,7 +33,7 @@ const (
 // Main runs one command line, args without the program's name, and returns the exit code. It writes
 // answers to stdout and all messages about failures to stderr, so that stdout can be piped.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return execute(ctx, newRootCommand(), args, stdin, stdout, stderr)
+	return execute(ctx, newRootCommand(args...), args, stdin, stdout, stderr)
 }
 
 func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/node/programs"
 )
 
-func newNodeCommand() *cobra.Command {
+func newNodeCommand(bind binder) *cobra.Command {
 	daemon := &daemonFlags{}
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -31,7 +31,7 @@ Without control groups the agent warns and enforces process limits instead.`,
   weir node --schedulers a.example:7070 --resources '{cpu: 8, memory: 16GiB, user_slots: 8}' --tags gpu,fast &`,
 		Args: cobra.NoArgs,
 	}
-	flags := config.Bind(cmd.Flags(), config.NodeSection)
+	flags := bind(cmd, config.NodeSection)
 	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := daemon.load(cmd, config.NodeSection, flags)

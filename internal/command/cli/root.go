@@ -1,12 +1,26 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/command/config"
 )
 
+// binder adds the flags of a section's settings to a command.
+type binder func(cmd *cobra.Command, section string) *config.Flags
+
 // newRootCommand builds a new command tree, so that no flag value of one call remains for
-// the next.
-func newRootCommand() *cobra.Command {
+// the next. If it is given the words of a command line, daemons that they do not name have no flags for their
+// settings: there are hundreds, and making them takes longer than most commands.
+func newRootCommand(words ...string) *cobra.Command {
+	bind := func(cmd *cobra.Command, section string) *config.Flags {
+		if len(words) > 0 && !slices.Contains(words, cmd.Name()) {
+			return nil
+		}
+		return config.Bind(cmd.Flags(), section)
+	}
 	opts := &options{output: outputTable}
 	root := &cobra.Command{
 		Use:   "weir",
@@ -68,18 +82,18 @@ Exit codes: 0 done, 1 failed or answered "no", 2 usage error, 130 interrupted.`,
 		newRestoreCommand(),
 		newRunCommand(opts),
 		newSetCommand(opts),
-		newNodeCommand(),
+		newNodeCommand(bind),
 		newNodesCommand(opts),
 		newProxyCommand(),
 		newSupervisorCommand(),
 		newInitCommand(),
 		newCopyPodCommand(),
-		newSchedulerCommand(),
+		newSchedulerCommand(bind),
 		newSharesCommand(opts),
 		newSimulateCommand(opts),
 		newTokenCommand(opts),
 		newImageCommand(opts),
-		newUpCommand(),
+		newUpCommand(bind),
 		newVersionCommand(opts),
 		newWhatIfCommand(opts),
 		newWhoAmICommand(opts),

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 )
 
-func newSchedulerCommand() *cobra.Command {
+func newSchedulerCommand(bind binder) *cobra.Command {
 	daemon := &daemonFlags{}
 	cmd := &cobra.Command{
 		Use:   "scheduler",
@@ -33,7 +33,7 @@ the scheduler's own user on this machine need no token, because they use the sch
   weir scheduler --listen :7070 --advertise a.example:7070 --store postgres://weir@db.example/weir &`,
 		Args: cobra.NoArgs,
 	}
-	flags := config.Bind(cmd.Flags(), config.SchedulerSection)
+	flags := bind(cmd, config.SchedulerSection)
 	daemon.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := daemon.load(cmd, config.SchedulerSection, flags)

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-func newUpCommand() *cobra.Command {
+func newUpCommand(bind binder) *cobra.Command {
 	daemon := &daemonFlags{}
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -44,7 +44,7 @@ node apply too.`,
 	}
 	var yes bool
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before changing a Kubernetes cluster")
-	flags := config.Bind(cmd.Flags(), config.UpSection)
+	flags := bind(cmd, config.UpSection)
 	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := daemon.load(cmd, config.UpSection, flags)

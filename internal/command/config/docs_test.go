@@ -40,7 +40,7 @@ func reference() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", lastPart(s.Path), expected.Value(s.Info.Shape), expected.Default(s.Info), s.Changes(), meaning(s))
 		}
 	}
-	for _, section := range sections.table.Options() {
+	for _, section := range sections().table.Options() {
 		table("##", "`"+section.Name+"`", section.Doc, below(section.Name))
 		for _, inner := range nestedOf(section.Shape.Options) {
 			title := "`" + section.Name + "/" + inner.Name + "`"
@@ -91,7 +91,7 @@ func below(path string) (list []Setting) {
 	return list
 }
 
-func nestedOf(options []document.Info) (nested []document.Info) {
+func nestedOf(options []*document.Info) (nested []*document.Info) {
 	for _, o := range options {
 		if len(o.Shape.Options) > 0 {
 			nested = append(nested, o)

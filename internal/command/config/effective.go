@@ -22,9 +22,9 @@ type Effective struct {
 // Effective lists every setting that has an effect, with its value and its origin, in the order of
 // the tables. Without sections it lists all.
 func (l *Loaded) Effective(only ...string) []Effective {
-	written := sections.table.Write(&l.Config, document.ForPeople)
+	written := sections().table.Write(&l.Config, document.ForPeople)
 	var list []Effective
-	for _, s := range sections.settings {
+	for _, s := range sections().settings {
 		if s.Info.NotSupported != "" || len(only) > 0 && !slices.Contains(only, s.Section()) {
 			continue
 		}

@@ -23,7 +23,7 @@ type Flags struct {
 func Bind(set *pflag.FlagSet, section string) *Flags {
 	flags := &Flags{}
 	bound := false
-	for _, s := range sections.settings {
+	for _, s := range sections().settings {
 		if s.Section() != section || s.Flag() == "" {
 			continue
 		}

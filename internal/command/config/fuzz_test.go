@@ -32,7 +32,7 @@ func checkLoad(t interface{ Fatalf(string, ...any) }, sources Sources) {
 	if err != nil {
 		t.Fatalf("the printed configuration is refused: %v\n%s", err, text)
 	}
-	for _, change := range sections.table.Diff(&loaded.Config, &again.Config) {
+	for _, change := range sections().table.Diff(&loaded.Config, &again.Config) {
 		s, known := find(change.Option)
 		if known && !s.Secret() && s.Info.NotSupported == "" {
 			t.Fatalf("printing loses %v\n%s", change, text)
@@ -87,7 +87,7 @@ func TestSourcesAgree(t *testing.T) {
 		if len(ofVariable) > 0 {
 			return
 		}
-		printed := sections.table.Write(&variable.config, document.ForPeople)
+		printed := sections().table.Write(&variable.config, document.ForPeople)
 		yaml, err := notation.YAML(printed)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestSourcesAgree(t *testing.T) {
 			t.Fatalf("%s: %v", yaml, problems)
 		}
 		flag.config = l.config
-		if diff := sections.table.Diff(&variable.config, &flag.config); len(diff) > 0 {
+		if diff := sections().table.Diff(&variable.config, &flag.config); len(diff) > 0 {
 			t.Fatalf("%s = %q: %v", s.Path, text, diff)
 		}
 		checkLoad(t, Sources{Environ: []string{s.Variable() + "=" + text}})

@@ -38,15 +38,19 @@ type Images struct {
 	Allowed    opt[[]string]
 }
 
-var imageRows = []row[Images]{
-	fixed("registries", "How registries are reached: a list of maps with host, mirror (a registry to ask first), ca, auth_file (credentials like docker's config.json, readable for the owner only) "+
-		"and insecure (it may be reached without TLS). Others are reached over TLS and without credentials.",
-		func(c *Images) *opt[[]Registry] { return &c.Registries }, document.ListOf(registryTable.Type())).noFlag(),
-	fixed("allowed_registries", "Registries that images may come from; * stands for any text. Unset: all.",
-		func(c *Images) *opt[[]string] { return &c.Allowed }, registryPatterns),
+func imageRows() []row[Images] {
+	return []row[Images]{
+		fixed("registries", "How registries are reached: a list of maps with host, mirror (a registry to ask first), ca, auth_file (credentials like docker's config.json, readable for the owner only) "+
+			"and insecure (it may be reached without TLS). Others are reached over TLS and without credentials.",
+			func(c *Images) *opt[[]Registry] { return &c.Registries }, document.ListOf(registryTable.Type())).noFlag(),
+		fixed("allowed_registries", "Registries that images may come from; * stands for any text. Unset: all.",
+			func(c *Images) *opt[[]string] { return &c.Allowed }, registryPatterns),
+	}
 }
 
-var imagesGroup = newGroup(imageRows)
+func imagesGroup() *group[Images] {
+	return newGroup(imageRows())
+}
 
 // NodeImages configures the images of a node.
 type NodeImages struct {
@@ -56,18 +60,20 @@ type NodeImages struct {
 	MaxFiles, MaxAttempts opt[int]
 }
 
-var nodeImagesGroup = newGroup(
-	within(imageRows, func(c *NodeImages) *Images { return &c.Images }),
-	[]row[NodeImages]{
-		fixed("preload", "Directories with images that need no registry: OCI layouts, and files *.tar that docker save wrote.",
-			func(c *NodeImages) *opt[[]string] { return &c.Preload }, paths),
-		fixed("cache_size", "How much the layers of images may take. If they take more, images that no job uses are deleted, the least recently used first, until four fifths are left.",
-			func(c *NodeImages) *opt[int64] { return &c.CacheSize }, memory.Default(20<<30)),
-		fixed("max_unpacked_size", "The largest image, unpacked.",
-			func(c *NodeImages) *opt[int64] { return &c.MaxSize }, memory.Default(20<<30)),
-		fixed("max_files", "The most files of an image.",
-			func(c *NodeImages) *opt[int] { return &c.MaxFiles }, document.AtLeast(document.Ints, 1).Default(2_000_000)),
-		fixed("max_attempts", "How often an image is asked for whose registry does not answer, with pauses that grow from a second to half a minute, before the job is aborted.",
-			func(c *NodeImages) *opt[int] { return &c.MaxAttempts }, document.Between(document.Ints, 1, 1000).Default(6)),
-	},
-)
+func nodeImagesGroup() *group[NodeImages] {
+	return newGroup(
+		within(imageRows(), func(c *NodeImages) *Images { return &c.Images }),
+		[]row[NodeImages]{
+			fixed("preload", "Directories with images that need no registry: OCI layouts, and files *.tar that docker save wrote.",
+				func(c *NodeImages) *opt[[]string] { return &c.Preload }, paths),
+			fixed("cache_size", "How much the layers of images may take. If they take more, images that no job uses are deleted, the least recently used first, until four fifths are left.",
+				func(c *NodeImages) *opt[int64] { return &c.CacheSize }, memory.Default(20<<30)),
+			fixed("max_unpacked_size", "The largest image, unpacked.",
+				func(c *NodeImages) *opt[int64] { return &c.MaxSize }, memory.Default(20<<30)),
+			fixed("max_files", "The most files of an image.",
+				func(c *NodeImages) *opt[int] { return &c.MaxFiles }, document.AtLeast(document.Ints, 1).Default(2_000_000)),
+			fixed("max_attempts", "How often an image is asked for whose registry does not answer, with pauses that grow from a second to half a minute, before the job is aborted.",
+				func(c *NodeImages) *opt[int] { return &c.MaxAttempts }, document.Between(document.Ints, 1, 1000).Default(6)),
+		},
+	)
+}

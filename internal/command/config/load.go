@@ -95,12 +95,12 @@ func Load(sources Sources) (*Loaded, document.Problems, error) {
 
 	loaded := &Loaded{origins: map[string]Origin{}}
 	for _, l := range slices.Backward(layers) {
-		sections.table.Fill(&loaded.Config, &l.config)
+		sections().table.Fill(&loaded.Config, &l.config)
 	}
 	for _, l := range layers {
 		maps.Copy(loaded.origins, l.origins)
 	}
-	sections.table.FillDefaults(&loaded.Config)
+	sections().table.FillDefaults(&loaded.Config)
 	// Rules between settings would only repeat the problems of single ones.
 	if len(problems) == 0 {
 		wrong, warned := loaded.check()
@@ -125,18 +125,18 @@ func readFile(name string, data []byte) (l layer, warnings, problems document.Pr
 		return layer{}, nil, problems
 	}
 	r := document.NewReader(name)
-	sections.table.Read(r, v, &l.config)
+	sections().table.Read(r, v, &l.config)
 	l.origins = map[string]Origin{}
-	locate(v, sections.table.Options(), "", func(path string, at document.Position) {
+	locate(v, sections().table.Options(), "", func(path string, at document.Position) {
 		l.origins[path] = Origin{From: FromFile, Name: name, At: at}
 	})
 	return l, r.Warnings(), r.Problems()
 }
 
 // locate calls found for every setting in a document, with its primary name.
-func locate(v document.Value, options []document.Info, prefix string, found func(path string, at document.Position)) {
+func locate(v document.Value, options []*document.Info, prefix string, found func(path string, at document.Position)) {
 	for _, e := range v.Entries() {
-		i := slices.IndexFunc(options, func(o document.Info) bool {
+		i := slices.IndexFunc(options, func(o *document.Info) bool {
 			key := document.Normal(e.Key)
 			return document.Normal(o.Name) == key ||
 				slices.ContainsFunc(o.Aliases, func(alias string) bool { return document.Normal(alias) == key })
@@ -158,7 +158,7 @@ func readVariables(environ []string) (l layer, problems document.Problems) {
 	l.origins = map[string]Origin{}
 	byName := map[string]Setting{}
 	var known []string
-	for _, s := range sections.settings {
+	for _, s := range sections().settings {
 		if s.Info.NotSupported == "" {
 			byName[s.Variable()] = s
 			known = append(known, s.Variable())
@@ -217,11 +217,11 @@ func (l *layer) set(s Setting, text string, origin Origin) document.Problems {
 	}
 	r := document.NewReader(origin.Name)
 	var one Config
-	sections.table.Read(r, v, &one)
+	sections().table.Read(r, v, &one)
 	if problems := r.Problems(); len(problems) > 0 {
 		return problems
 	}
-	sections.table.Fill(&one, &l.config)
+	sections().table.Fill(&one, &l.config)
 	l.config = one
 	if l.origins == nil {
 		l.origins = map[string]Origin{}

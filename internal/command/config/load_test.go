@@ -90,7 +90,7 @@ func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 			t.Errorf("%s is %v, want %v", test.name, test.got, test.want)
 		}
 	}
-	if diff := sections.table.Diff(ptr(Default()), &c); len(diff) > 0 {
+	if diff := sections().table.Diff(ptr(Default()), &c); len(diff) > 0 {
 		t.Errorf("Default and an empty Load differ: %v", diff)
 	}
 }

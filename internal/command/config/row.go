@@ -133,8 +133,8 @@ func (g *group[T]) keepingUnknown(at func(*T) *document.Extras) *group[T] {
 type Setting struct {
 	// Path leads to the setting from the top of the file: "scheduler/log/level".
 	Path string
-	// Info describes its values and its default.
-	Info  document.Info
+	// Info describes its values and its default; it is shared and never modified.
+	Info  *document.Info
 	marks marks
 }
 
@@ -178,11 +178,11 @@ func (s Setting) Flag() string {
 
 // Settings lists everything that can be set, in the order of the tables. It includes options that
 // are accepted but have no effect.
-func Settings() []Setting { return sections.settings }
+func Settings() []Setting { return sections().settings }
 
 // find returns the setting with this path.
 func find(path string) (Setting, bool) {
-	for _, s := range sections.settings {
+	for _, s := range sections().settings {
 		if s.Path == path {
 			return s, true
 		}

@@ -28,8 +28,8 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 	r := document.NewReader("")
 	r.KeepUnknown = true
 	loaded := &Loaded{origins: map[string]Origin{}}
-	sections.table.Read(r, v, &loaded.Config)
-	locate(v, sections.table.Options(), "", func(path string, at document.Position) {
+	sections().table.Read(r, v, &loaded.Config)
+	locate(v, sections().table.Options(), "", func(path string, at document.Position) {
 		loaded.origins[path] = Origin{From: FromPatch, At: at}
 		setting, _ := find(path)
 		if setting.Info.NotSupported == "" && !setting.Runtime() {
@@ -37,7 +37,7 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 		}
 	})
 	problems, warnings := r.Problems(), r.Warnings()
-	sections.table.Fill(&loaded.Config, &Config{Scheduler: *s})
+	sections().table.Fill(&loaded.Config, &Config{Scheduler: *s})
 	if len(problems) == 0 {
 		problems, _ = loaded.check() // it warned about the rest when it started
 	}
@@ -52,7 +52,7 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 // runs, it returns all of these as an error of type document.Problems. Secrets are hidden in both.
 func Runtime(from, to *Config) ([]document.Change, error) {
 	var problems document.Problems
-	changes := sections.table.Diff(from, to)
+	changes := sections().table.Diff(from, to)
 	for i := range changes {
 		c := &changes[i]
 		s, ok := find(c.Option)

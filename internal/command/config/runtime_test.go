@@ -219,7 +219,7 @@ func TestThePrintedConfigurationReadsBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if diff := sections.table.Diff(&loaded.Config, &again.Config); len(diff) > 0 {
+		if diff := sections().table.Diff(&loaded.Config, &again.Config); len(diff) > 0 {
 			t.Errorf("%v\n%s", diff, text)
 		}
 	}

@@ -37,7 +37,7 @@ func objectOf(about string, fields ...document.Entry) document.Value {
 }
 
 // optionsSchema is the schema of a map of options, by all of their names.
-func optionsSchema(about string, options []document.Info) document.Value {
+func optionsSchema(about string, options []*document.Info) document.Value {
 	var fields object
 	for _, o := range options {
 		if o.NotSupported != "" {

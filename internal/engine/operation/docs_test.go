@@ -43,7 +43,7 @@ func reference() string {
 	for _, o := range memoryTable.Options() {
 		inMemory[o.Name] = true
 	}
-	section := func(title, text string, options []document.Info, skip func(document.Info) bool) {
+	section := func(title, text string, options []*document.Info, skip func(*document.Info) bool) {
 		fmt.Fprintf(&b, "\n%s\n\n%s%s", title, text, expected.OptionsHead)
 		for _, o := range options {
 			if o.NotSupported == "" && !skip(o) {
@@ -51,12 +51,12 @@ func reference() string {
 			}
 		}
 	}
-	none := func(document.Info) bool { return false }
+	none := func(*document.Info) bool { return false }
 	spec, task := Options()
 	section("## Options of an operation", "All [options that concern pools](pools.md) apply as well: "+
 		expected.Codes(supported(pooltree.OperationTable.Options()))+".\n\n", spec,
-		func(o document.Info) bool { return slices.Contains(inPools, o.Name) || inMemory[o.Name] })
-	section("## Options of a task", "", task, func(o document.Info) bool { return inMemory[o.Name] })
+		func(o *document.Info) bool { return slices.Contains(inPools, o.Name) || inMemory[o.Name] })
+	section("## Options of a task", "", task, func(o *document.Info) bool { return inMemory[o.Name] })
 	section("## Memory reserves", "On a task, or at the root of the specification for all tasks that do not set them.\n\n", memoryTable.Options(), none)
 	section("### `job_proxy_memory_digest`", "", digestTable.Options(), none)
 	section("### `disk_request`", "", diskTable.Options(), none)
@@ -77,7 +77,7 @@ func reference() string {
 	return b.String()
 }
 
-func supported(options []document.Info) (names []string) {
+func supported(options []*document.Info) (names []string) {
 	for _, o := range options {
 		if o.NotSupported == "" {
 			names = append(names, o.Name)

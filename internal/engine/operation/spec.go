@@ -140,7 +140,7 @@ var specTable = document.NewTable(specOptions...).KeepingUnknown(func(c *Spec) *
 
 // Options describes the options of a specification, and of its tasks, for
 // documentation and schemas.
-func Options() (spec, task []document.Info) { return specTable.Options(), taskTable.Options() }
+func Options() (spec, task []*document.Info) { return specTable.Options(), taskTable.Options() }
 
 // ReadOptions control how a specification is read.
 type ReadOptions struct {

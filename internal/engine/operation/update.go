@@ -60,7 +60,7 @@ func mutableRows() (rows []document.Option[pooltree.OperationOptions]) {
 }
 
 // UpdateOptions describes the options that can change at run time.
-func UpdateOptions() []document.Info { return updateTable.Options() }
+func UpdateOptions() []*document.Info { return updateTable.Options() }
 
 // ReadUpdate reads a change of parameters. It rejects options that exist but
 // cannot change with RuleNotMutable.

@@ -17,7 +17,7 @@ func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
 
 func reference() string {
 	var b strings.Builder
-	section := func(title, text string, options []document.Info) {
+	section := func(title, text string, options []*document.Info) {
 		fmt.Fprintf(&b, "\n%s\n\n%s", title, text)
 		b.WriteString(expected.OptionsHead)
 		for _, o := range options {
@@ -48,7 +48,7 @@ func reference() string {
 	b.WriteString("\n## Accepted without effect\n\nWeir stores and returns these options of YTsaurus, and warns that they have no effect.\n\n| option | of | why |\n|---|---|---|\n")
 	for _, group := range []struct {
 		of      string
-		options []document.Info
+		options []*document.Info
 	}{{"tree", TreeOptions.Options()}, {"pool", PoolOptions.Options()}, {"operation", OperationTable.Options()}} {
 		for _, o := range group.options {
 			if o.NotSupported != "" {

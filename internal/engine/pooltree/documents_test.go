@@ -26,7 +26,7 @@ type documentedOption struct {
 type optionPlace struct {
 	write string   // the document around the options, with a hole
 	path  []string // the path to the map
-	table []document.Info
+	table []*document.Info
 }
 
 var (
@@ -78,7 +78,7 @@ func (o documentedOption) check(t *testing.T, in optionPlace) {
 			t.Errorf("%s: %s is not refused once, at %s: %v", o.name, value, path, problems)
 		}
 	}
-	i := slices.IndexFunc(in.table, func(i document.Info) bool { return i.Name == primary })
+	i := slices.IndexFunc(in.table, func(i *document.Info) bool { return i.Name == primary })
 	if i < 0 {
 		t.Fatalf("there is no option %s", primary)
 	}

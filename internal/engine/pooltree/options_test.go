@@ -42,7 +42,7 @@ func sampleOf(s document.Shape) document.Value {
 // tableTest hides the type of a table's struct.
 type tableTest struct {
 	name    string
-	options []document.Info
+	options []*document.Info
 	// read decodes a map into the struct and returns the struct encoded again, with
 	// the problems.
 	read func(v document.Value) (document.Value, document.Problems)
@@ -133,10 +133,10 @@ func TestEveryOptionIsDocumentedAndRefusesAWrongType(t *testing.T) {
 // The names in the user documents, their aliases, and the documented defaults.
 func TestNamesAndDefaultsOfTheDocuments(t *testing.T) {
 	type row struct{ name, alias, fallback string }
-	check := func(table string, options []document.Info, rows []row) {
+	check := func(table string, options []*document.Info, rows []row) {
 		t.Helper()
 		for _, want := range rows {
-			i := slices.IndexFunc(options, func(o document.Info) bool { return o.Name == want.name })
+			i := slices.IndexFunc(options, func(o *document.Info) bool { return o.Name == want.name })
 			if i < 0 {
 				t.Errorf("%s has no option %s", table, want.name)
 				continue
@@ -385,7 +385,7 @@ func randomOf(t *rapid.T, s document.Shape) document.Value {
 	return document.Text(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "text"))
 }
 
-func randomOptions(t *rapid.T, options []document.Info) document.Value {
+func randomOptions(t *rapid.T, options []*document.Info) document.Value {
 	var entries []document.Entry
 	for _, o := range options {
 		if rapid.IntRange(0, 9).Draw(t, o.Name) == 0 {

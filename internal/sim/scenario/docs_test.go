@@ -27,7 +27,7 @@ func TestTheScenarioInTheDocumentReads(t *testing.T) {
 
 func reference() string {
 	var b strings.Builder
-	section := func(title, text string, options []document.Info) {
+	section := func(title, text string, options []*document.Info) {
 		fmt.Fprintf(&b, "\n%s\n\n", title)
 		if text != "" {
 			b.WriteString(text + "\n\n")
@@ -72,7 +72,7 @@ func reference() string {
 }
 
 // ownOptions returns the options that are not part of an operation's specification.
-func ownOptions(options []document.Info) (own []document.Info) {
+func ownOptions(options []*document.Info) (own []*document.Info) {
 	for _, o := range options {
 		if _, ok := pooltree.OperationTable.Resolve(o.Name); !ok {
 			own = append(own, o)

@@ -114,7 +114,7 @@ func arrivalSchema() document.Value {
 
 // sectionSchema is the schema of a map that a table reads. Some keys have schemas
 // of their own, or belong to another table.
-func sectionSchema(options []document.Info, special map[string]document.Value) document.Value {
+func sectionSchema(options []*document.Info, special map[string]document.Value) document.Value {
 	var properties []document.Entry
 	seen := map[string]bool{}
 	add := func(key string, schema document.Value) {

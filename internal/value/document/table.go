@@ -9,7 +9,7 @@ import (
 // Option is one key of a map that is read into a struct of type T: its names, its purpose, and how
 // it is read, written and compared. Make one with Maybe, Plain, Section or Kept.
 type Option[T any] struct {
-	info Info
+	info *Info // shared and never modified
 	ops  operations[T]
 }
 
@@ -36,7 +36,7 @@ type operations[T any] struct {
 
 // Maybe is an option that can be distinguished from unset.
 func Maybe[T, F any](name, doc string, at func(*T) *Optional[F], t Type[F]) Option[T] {
-	o := Option[T]{info: Info{Name: name, Doc: doc, Shape: t.shape}}
+	o := Option[T]{info: &Info{Name: name, Doc: doc, Shape: t.shape}}
 	if value, ok := t.fallback.Get(); ok {
 		o.info.Default = t.write(value, ForPeople)
 	}
@@ -91,7 +91,7 @@ func Plain[T, F any](name, doc string, at func(*T) *F, t Type[F]) Option[T] {
 	var zero F
 	isSet := func(f F) bool { return !t.equal(f, zero) }
 	optional := func(f F) Optional[F] { return Optional[F]{value: f, set: isSet(f)} }
-	o := Option[T]{info: Info{Name: name, Doc: doc, Shape: t.shape}}
+	o := Option[T]{info: &Info{Name: name, Doc: doc, Shape: t.shape}}
 	if value, ok := t.fallback.Get(); ok {
 		o.info.Default = t.write(value, ForPeople)
 	}
@@ -164,7 +164,7 @@ func (x Extras) set(name string, v Value) Extras {
 // Kept is an option that is known and accepted but has no effect, for the given reason. Its value
 // is kept among the extras.
 func Kept[T any](name, reason string, at func(*T) *Extras) Option[T] {
-	o := Option[T]{info: Info{Name: name, NotSupported: reason, Shape: Anything.shape}}
+	o := Option[T]{info: &Info{Name: name, NotSupported: reason, Shape: Anything.shape}}
 	o.ops = operations[T]{
 		read: func(_ *Reader, v Value, into *T) bool {
 			*at(into) = at(into).set(name, v)
@@ -195,8 +195,9 @@ func diffExtra(prefix, name string, a, b Extras) []Change {
 
 // Alias returns the option with further names.
 func (o Option[T]) Alias(names ...string) Option[T] {
-	o.info.Aliases = append(slices.Clone(o.info.Aliases), names...)
-	return o
+	info := *o.info
+	info.Aliases = append(slices.Clone(info.Aliases), names...)
+	return Option[T]{info: &info, ops: o.ops}
 }
 
 // Name returns the primary name.
@@ -296,9 +297,9 @@ func (t *Table[T]) KeepingSpelling(at func(*T) *Spelling) *Table[T] {
 	return &keeping
 }
 
-// Options describes all options in the order of the table.
-func (t *Table[T]) Options() []Info {
-	infos := make([]Info, len(t.options))
+// Options describes all options in the order of the table. They must not be modified.
+func (t *Table[T]) Options() []*Info {
+	infos := make([]*Info, len(t.options))
 	for i, o := range t.options {
 		infos[i] = o.info
 	}

@@ -32,7 +32,7 @@ type Shape struct {
 	// Item is the shape of items of a list and of values of a map.
 	Item *Shape
 	// Options are the keys of a map that has a table.
-	Options []Info
+	Options []*Info
 }
 
 // Type defines how values of a Go type are read, written and compared. Types are values: methods
