@@ -418,24 +418,41 @@ func (s *session) close() {
 // kill ends all processes of the session that have not left it. Others end with the job.
 func (s *session) kill() {
 	if leader := commandOf(s.init.pid); leader != 0 {
-		pids, _ := s.container.Processes() // if there is no list, the leader is all that is known
-		for _, pid := range pids {
-			killInSession(pid, leader)
-		}
+		killSession(leader, s.container.Processes)
 	}
 	s.init.kill() // its command ends with it
 }
 
-// killInSession kills a process if it is in the session of a leader.
-func killInSession(pid, leader int) {
+// killSession kills the processes of a list that are in the session of a leader. A process may have forked before it
+// was killed, so it lists them again until it finds none that is new: what has been killed forks no more.
+func killSession(leader int, list func() ([]int, error)) {
+	killed := map[int]bool{}
+	for {
+		pids, _ := list() // if there is no list, the leader is all that is known
+		found := false
+		for _, pid := range pids {
+			if !killed[pid] && killInSession(pid, leader) {
+				killed[pid], found = true, true
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+// killInSession kills a process if it is in the session of a leader, and reports whether it was.
+func killInSession(pid, leader int) bool {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it has ended
+		return false // it has ended
 	}
 	defer unix.Close(handle)
-	if sid, err := unix.Getsid(pid); err == nil && sid == leader {
-		_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0) // it may end meanwhile
+	if sid, err := unix.Getsid(pid); err != nil || sid != leader {
+		return false
 	}
+	_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0) // it may end meanwhile
+	return true
 }
 
 // end is how the session's process ended.
