@@ -29,9 +29,10 @@ func (e *export) Close() error {
 }
 
 // Open returns the segments that have records between two times, as one journal, and
-// its size; a zero time is no bound. It has whole frames: the file that is being
-// written, and files of processes that were killed, end at the last one.
+// its size; a zero time is no bound. It has everything recorded before the call, in whole frames: the file that is
+// being written, and files of processes that were killed, end at the last one.
 func (r *Recorder) Open(from, to time.Time) (io.ReadCloser, int64, error) {
+	r.sync()
 	list, err := r.Between(from, to)
 	if err != nil {
 		return nil, 0, err

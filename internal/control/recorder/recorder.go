@@ -55,8 +55,9 @@ type Recorder struct {
 	options Options
 	types   *journal.Types
 
-	mutex   sync.Mutex
-	current string // the name of the file that is being written
+	mutex     sync.Mutex
+	current   string     // the name of the file that is being written
+	recording *Recording // the last one; nil before the first
 
 	segments, gaps, bytes atomic.Uint64
 }
@@ -72,6 +73,20 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	return &Recorder{options: o, types: types}, nil
+}
+
+// sync waits until everything recorded so far is in the files, or could not be written.
+func (r *Recorder) sync() {
+	r.mutex.Lock()
+	rec := r.recording
+	r.mutex.Unlock()
+	if rec == nil {
+		return
+	}
+	select {
+	case <-rec.queue.sync():
+	case <-rec.done:
+	}
 }
 
 // Counters are counts since the start of the process.

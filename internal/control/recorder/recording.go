@@ -65,9 +65,11 @@ type queue struct {
 	closed bool
 }
 
-// item is what the goroutine writes next. One of records, start and hashed is set.
+// item is what the goroutine writes next. One of records, start, hashed and synced is set.
 type item struct {
 	records []byte
+	// synced is closed when everything before it is written.
+	synced chan struct{}
 	// start begins a segment with the state of a fork; the fork is nil for a new core.
 	start *journal.Header
 	fork  *core.Core
@@ -84,6 +86,9 @@ func (r *Recorder) Record(now time.Time, t Term) *Recording {
 		recorder: r, term: t, last: now, queue: queue{most: r.options.Queue, wake: make(chan struct{}, 1)}, done: make(chan struct{}),
 	}
 	go rec.write()
+	r.mutex.Lock()
+	r.recording = rec
+	r.mutex.Unlock()
 	rec.begin(now, false)
 	// A new core has default settings when it is played.
 	rec.Applied(now, &core.SettingsInput{Settings: t.Core.Settings()}, false, journal.Outcome{})
@@ -207,7 +212,7 @@ func (q *queue) add(record []byte) bool {
 		return false
 	}
 	n := len(q.items)
-	if n == 0 || q.items[n-1].start != nil || q.items[n-1].hashed != nil || q.items[n-1].end != journal.EndCut || len(q.items[n-1].records) >= journal.FrameSize {
+	if n == 0 || q.items[n-1].start != nil || q.items[n-1].hashed != nil || q.items[n-1].synced != nil || q.items[n-1].end != journal.EndCut || len(q.items[n-1].records) >= journal.FrameSize {
 		q.items = append(q.items, item{})
 		n++
 	}
@@ -247,6 +252,19 @@ func (q *queue) take() (items []item, closed bool) {
 	defer q.mutex.Unlock()
 	items, q.items, q.size = q.items, nil, 0
 	return items, q.closed
+}
+
+// sync returns a channel that is closed when everything that is queued now is written; nil if the queue is closed.
+func (q *queue) sync() <-chan struct{} {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	if q.closed {
+		return nil
+	}
+	synced := make(chan struct{})
+	q.items = append(q.items, item{synced: synced})
+	q.signal()
+	return synced
 }
 
 func (q *queue) isEmpty() bool {
@@ -293,6 +311,11 @@ type writer struct {
 func (w *writer) write(i *item) {
 	if i.start != nil {
 		w.begin(i)
+		return
+	}
+	if i.synced != nil {
+		w.flush()
+		close(i.synced)
 		return
 	}
 	if w.file == nil {

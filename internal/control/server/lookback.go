@@ -46,7 +46,8 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 	}
 	defer file.Close()
 	p := journal.NewPlayer(file)
-	if err := replayTo(ctx, p, moment); err != nil {
+	past, err := replayTo(ctx, p, moment)
+	if err != nil {
 		return nil, err
 	}
 	g := &Glass{AsOf: p.Now, Epoch: p.Header.Epoch, made: time.Now(), core: p.Core, gates: recorder.GatesOf(p), names: map[core.OperationID]string{}}
@@ -58,6 +59,9 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 	}
 	g.periods = [2]time.Duration{p.Header.UpdatePeriod, p.Header.HeartbeatPeriod}
 	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, g.gates) })
+	if !past {
+		return g, nil // the moment may get more records
+	}
 	s.past.glass, s.past.asked = g, moment
 	if s.past.drop != nil {
 		s.past.drop.Stop()
@@ -73,13 +77,14 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 // stepsPerLook is the number of records between two looks at the context.
 const stepsPerLook = 256
 
-// replayTo plays a journal up to a moment.
-func replayTo(ctx context.Context, p *journal.Player, moment time.Time) error {
+// replayTo plays a journal up to a moment, and reports whether the journal goes on after it.
+func replayTo(ctx context.Context, p *journal.Player, moment time.Time) (past bool, err error) {
 	for steps := 0; ; steps++ {
 		if steps%stepsPerLook == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		if next := p.Next(); next.After(moment) {
+			past = true
 			break
 		}
 		_, err := p.Step()
@@ -87,13 +92,13 @@ func replayTo(ctx context.Context, p *journal.Player, moment time.Time) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNoPast, err)
+			return false, fmt.Errorf("%w: %w", ErrNoPast, err)
 		}
 	}
 	if p.Core == nil {
-		return fmt.Errorf("%w: it has nothing up to %s", ErrNoPast, moment.Format(time.RFC3339))
+		return false, fmt.Errorf("%w: it has nothing up to %s", ErrNoPast, moment.Format(time.RFC3339))
 	}
-	return nil
+	return past, nil
 }
 
 // NameOf returns what users call an operation, as of the moment of the glass; without one, now.
