@@ -1,6 +1,6 @@
 // Package kube tests the Kubernetes driver against a real API server and etcd, with pretended kubelets. Both programs come
-// from the module test/controlplane and are built once for each state of its go.sum; WEIR_CONTROLPLANE=build builds them if
-// they are not there (make kube), without it the tests are skipped.
+// from the module test/controlplane and are built once for each state of its go.sum. WEIR_CONTROLPLANE=build builds them if
+// they are not there (make test, make kube); without it, or where their sources cannot be fetched, the tests are skipped.
 package kube
 
 import (

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,6 +55,10 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	programs, err := findPrograms()
+	if err != nil && !errors.Is(err, expected.ErrNoTool) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if err != nil {
 		without = err.Error()
 		fmt.Fprintln(os.Stderr, "THE TESTS WITH A REAL API SERVER DO NOT RUN:", without)
