@@ -28,7 +28,7 @@ import (
 // helm runs Helm and returns what it writes to both streams.
 func helm(t *testing.T, arguments ...string) (string, string, error) {
 	t.Helper()
-	program := expected.NeedTool(t, "../../test/helm", "helm", "helm.sh/helm/v4/cmd/helm")
+	program := expected.Helm.Need(t)
 	var out, problems bytes.Buffer
 	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Env = append(os.Environ(), "HOME="+t.TempDir())

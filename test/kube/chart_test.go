@@ -15,7 +15,7 @@ func TestTheAPIServerAcceptsTheChart(t *testing.T) {
 	if without != "" {
 		t.Skipf("NO API SERVER HERE: %s", without)
 	}
-	helm := expected.NeedTool(t, "../helm", "helm", "helm.sh/helm/v4/cmd/helm")
+	helm := expected.Helm.Need(t)
 	sets, err := filepath.Glob("../../packaging/helm/testdata/*.yaml")
 	if err != nil || len(sets) == 0 {
 		t.Fatalf("%q, %v", sets, err)
