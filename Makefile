@@ -57,9 +57,10 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
 REAL := github.com/weirhq/weir/test/cluster
 JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
+CHART := github.com/weirhq/weir/packaging/helm
 KUBE := github.com/weirhq/weir/test/kube
 FAULTS := github.com/weirhq/weir/test/faults
-CONCURRENT = $(filter-out $(SEQUENTIAL) $(JOBPROXY),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
+CONCURRENT = $(filter-out $(SEQUENTIAL) $(JOBPROXY) $(CHART),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|kube|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 # ONLY lists the packages to test, by import path; if it is empty, all are tested.
@@ -107,7 +108,7 @@ checks: setup ## the part of make test before lint and tests: the page, build
 # that fewer would leave a core idle. Tests with real jobs follow each other.
 .PHONY: tests tests-real-ones
 tests: build ## lint and the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
-	@$(MAKE) --no-print-directory -j3 tests-concurrent tests-real-ones tests-browser tests-sequential lint tests-tree tests-kube
+	@$(MAKE) --no-print-directory -j3 tests-concurrent tests-real-ones tests-browser tests-kube tests-sequential lint tests-tree
 tests-real-ones:
 	@failed=0; for part in jobs supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
 
@@ -118,8 +119,9 @@ tests-sequential:
 tests-tree: packages = $(call chosen,$(filter $(READS_TREE),$(SEQUENTIAL)))
 tests-tree:
 	$(if $(packages),$(WITH_WEIR) go test $(AGAIN) $(packages))
-tests-kube: # skipped where make kube has not built an API server
-	$(if $(call chosen,$(KUBE)),$(WITH_WEIR) go test $(AGAIN) $(KUBE))
+tests-kube: packages = $(call chosen,$(CHART) $(KUBE))
+tests-kube: # its tools are built once; where that is impossible the tests are skipped
+	$(if $(packages),go run ./test/tools && $(WITH_WEIR) go test -p 1 $(AGAIN) $(packages))
 tests-jobs:
 	$(if $(call chosen,$(JOBPROXY)),CGO_ENABLED=1 go test $(RACE) $(AGAIN) $(JOBPROXY))
 tests-supervised: # jobs run in a supervisor, or have a proxy each: the same tests hold for both
@@ -146,8 +148,8 @@ faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes,
 	$(WITH_WEIR) WEIR_TEST_PROXIES=1 go test $(AGAIN) ./test/cluster
 
 .PHONY: kube
-kube: ## the chart, and jobs as pods against a real API server and etcd, which are built once with Helm (about fifteen minutes of CPU time), with faults
-	WEIR_CONTROLPLANE=build go test $(AGAIN) ./packaging/helm ./test/kube
+kube: build ## the chart, and jobs as pods against a real API server and etcd, which are built once with Helm (about fifteen minutes of CPU time), with faults
+	@$(MAKE) --no-print-directory tests-kube
 
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there

@@ -1,5 +1,5 @@
-// Package helm tests the chart. Helm comes from the module test/helm; make kube builds it, and without it these tests are
-// skipped.
+// Package helm tests the chart. Helm comes from the module test/helm; make test builds it where it can, and without it these
+// tests are skipped.
 package helm
 
 import (
@@ -28,15 +28,12 @@ import (
 // helm runs Helm and returns what it writes to both streams.
 func helm(t *testing.T, arguments ...string) (string, string, error) {
 	t.Helper()
-	program, err := expected.Tool("../../test/helm", "helm", "helm.sh/helm/v4/cmd/helm")
-	if err != nil {
-		t.Skipf("NO HELM HERE: the chart is not rendered: %v", err)
-	}
+	program := expected.Helm.Need(t)
 	var out, problems bytes.Buffer
 	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Env = append(os.Environ(), "HOME="+t.TempDir())
 	command.Stdout, command.Stderr = &out, &problems
-	err = command.Run()
+	err := command.Run()
 	return out.String(), problems.String(), err
 }
 

@@ -15,10 +15,7 @@ func TestTheAPIServerAcceptsTheChart(t *testing.T) {
 	if without != "" {
 		t.Skipf("NO API SERVER HERE: %s", without)
 	}
-	helm, err := expected.Tool("../helm", "helm", "helm.sh/helm/v4/cmd/helm")
-	if err != nil {
-		t.Skipf("NO HELM HERE: the chart is not rendered: %v", err)
-	}
+	helm := expected.Helm.Need(t)
 	sets, err := filepath.Glob("../../packaging/helm/testdata/*.yaml")
 	if err != nil || len(sets) == 0 {
 		t.Fatalf("%q, %v", sets, err)

@@ -1,6 +1,6 @@
 // Package kube tests the Kubernetes driver against a real API server and etcd, with pretended kubelets. Both programs come
-// from the module test/controlplane and are built once for each state of its go.sum; WEIR_CONTROLPLANE=build builds them if
-// they are not there (make kube), without it the tests are skipped.
+// from the module test/controlplane; make test and make kube build them where their sources can be fetched. Without them the
+// tests are skipped.
 package kube
 
 import (
@@ -40,19 +40,13 @@ const (
 	weirToken  = "weir-token"
 )
 
-// controlPlanePrograms come from the module test/controlplane.
-var controlPlanePrograms = map[string]string{"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
-
 // findPrograms returns the directory of the programs, and why there is none.
 func findPrograms() (directory string, err error) {
-	for name, source := range controlPlanePrograms {
-		program, err := expected.Tool("../controlplane", name, source)
-		if err != nil {
-			return "", err
-		}
-		directory = filepath.Dir(program)
+	if _, err := expected.Etcd.Find(); err != nil {
+		return "", err
 	}
-	return directory, nil
+	program, err := expected.APIServer.Find()
+	return filepath.Dir(program), err
 }
 
 // process is a program that a test has started.
