@@ -5,15 +5,19 @@ import "time"
 // Patience is how long a test waits for an event that happens at once on an idle machine.
 const Patience = 2 * time.Minute
 
-// Soon reports whether a condition comes to hold within Patience. It polls, so the condition must be
-// cheap.
+// firstPause and longestPause bound the time between two looks. Most conditions come to hold at once; on a machine that
+// is busy with other tests, frequent looks would only delay the others.
+const (
+	firstPause   = 2 * time.Millisecond
+	longestPause = 50 * time.Millisecond
+)
+
+// Soon reports whether a condition comes to hold within Patience. It polls, less and less often.
 func Soon(holds func() bool) bool {
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
 	deadline := time.After(Patience)
-	for !holds() {
+	for pause := firstPause; !holds(); pause = min(pause*5/4, longestPause) {
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-deadline:
 			return false
 		}
