@@ -174,6 +174,7 @@ func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
 	if fields := strings.Fields(output); len(fields) == 0 || fields[0] != "5" || !strings.Contains(output, "bytes") {
 		t.Errorf("the job printed %q, want that it counted 5 bytes", output)
 	}
+	checkDirectoryOfJobs(t, u)
 	output, err := u.weir("run", "--", "./up_test.go") // a file here, which the job does not see
 	if err == nil || err.(*exec.ExitError).ExitCode() != 127 || !strings.Contains(output, "weir run --file ./up_test.go -- ./up_test.go") {
 		t.Errorf("%v, %q; want exit code 127 and how to take the file along", err, output)
@@ -187,6 +188,36 @@ func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
 	}
 	u.interrupt()
 	checkNothingIsLeft(t, directory, group)
+}
+
+// checkDirectoryOfJobs runs a job that brings a directory along, and one whose archive leads out of its directory.
+func checkDirectoryOfJobs(t *testing.T, u *up) {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "project")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(source, "bin"), 0o755), os.WriteFile(filepath.Join(source, "bin/tool"), []byte("#!/bin/sh\ncat data; cat ../project/data; ls -A; echo changed >data && cat data; id -u; stat -c %u bin\n"), 0o755),
+		os.WriteFile(filepath.Join(source, "real"), []byte("input\n"), 0o600), os.Symlink("real", filepath.Join(source, "data")),
+		os.WriteFile(filepath.Join(source, "cache.tmp"), nil, 0o600), os.WriteFile(filepath.Join(source, ".weirignore"), []byte("*.tmp\n"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := u.mustWeir("run", "--file", source, "--", "cd project && bin/tool")
+	lines := strings.Fields(output[strings.Index(output, "input"):])
+	if len(lines) < 9 || strings.Join(lines[:7], " ") != "input input .weirignore bin data real changed" || lines[7] != lines[8] || !strings.Contains(output, "sending "+source) {
+		t.Errorf("the job printed %q", output)
+	}
+	if output := u.mustWeir("run", "--file", source+":a/b", "--", "cat a/b/data"); strings.Contains(output, "sending") || !strings.Contains(output, "input\n") {
+		t.Errorf("the same directory: %q", output)
+	}
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := os.WriteFile(spec, []byte("{tasks: {a: {job_count: 1, command: 'true', file_paths: [{file_name: d, unpack: true, content: no archive}]}}, max_failed_job_count: 1}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := u.weir("op", "start", "--wait", spec); err == nil || !strings.Contains(output, "directory d: it cannot be a directory of a job: it is no tar archive") {
+		t.Errorf("%v, %q; want that the archive is refused", err, output)
+	}
 }
 
 // Large files come from the node's cache, and jobs leave files behind, whatever the isolation.

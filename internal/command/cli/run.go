@@ -56,6 +56,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
   weir run -p research --cpu 2 --memory 1GiB --jobs 3 -- 'echo job $YT_JOB_COOKIE'
   weir run --detach --title later -- sleep 1
   weir run --file README.md:notes -- wc -l notes
+  weir run --file docs:texts -- 'ls texts | wc -l'
   weir run -- false  # exit 1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -76,7 +77,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "number of jobs; YT_JOB_COOKIE has the job's number")
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
-	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name (repeatable)")
+	flags.StringArrayVarP(&c.files, "file", "f", nil, "file or directory to put into the jobs' directory: PATH, or PATH:NAME to give it another name; .weirignore in a directory names what stays here (repeatable)")
 	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one of weir image list; if unset, jobs see the programs of their node")
 	flags.StringArrayVar(&c.outputs, "output", nil, "files to keep of the jobs' directory, such as out/ or 'log/*.txt'; weir op artifacts fetches them (repeatable)")
 	flags.BoolVar(&c.resume, "resume", false, "give a job that restarts, for example after preemption, the files of --output that its last attempt left")
@@ -93,6 +94,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 }
 
 func (c *runCall) run(s *session, args []string) error {
+	defer c.forgetFiles()
 	spec, err := c.spec(args)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/archive"
 	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/document"
 )
@@ -19,14 +21,51 @@ func splitFile(value string) (path, name string) {
 	if at := strings.LastIndexByte(value, ':'); at > 0 {
 		return value[:at], value[at+1:]
 	}
+	if whole, err := filepath.Abs(value); err == nil { // "." has a name too
+		return value, filepath.Base(whole)
+	}
 	return value, filepath.Base(value)
 }
 
-// largeFile is a file that is sent before the operation starts.
+// largeFile is a file, or the archive of a directory, that is sent before the operation starts.
 type largeFile struct {
-	path string
-	sum  checksum.Sum
-	size int64
+	path   string
+	packed *os.File // the archive; nil for a file
+	sum    checksum.Sum
+	size   int64
+}
+
+func (f *largeFile) open() (io.ReadCloser, error) {
+	if f.packed != nil {
+		return io.NopCloser(io.NewSectionReader(f.packed, 0, f.size)), nil
+	}
+	return os.Open(f.path)
+}
+
+// forgetFiles removes the archives of directories.
+func (c *runCall) forgetFiles() {
+	for _, f := range c.large {
+		if f.packed != nil {
+			f.packed.Close() // it has no name
+		}
+	}
+}
+
+// packForJobs makes the archive of a directory, in a file without a name.
+func packForJobs(path string) (*largeFile, error) {
+	file, err := os.CreateTemp("", "weir-run-")
+	if err != nil {
+		return nil, err
+	}
+	meter := checksum.NewMeter()
+	err = os.Remove(file.Name())
+	if err == nil {
+		_, err = archive.PackDirectory(path, io.MultiWriter(file, meter))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &largeFile{path: path, packed: file, sum: meter.Sum(), size: meter.Size()}, nil
 }
 
 // readFiles reads the files that jobs are to have, as entries of file_paths. It leaves the contents of large files for sendFiles.
@@ -37,25 +76,17 @@ func (c *runCall) readFiles() (entries []any, err error) {
 		switch {
 		case err != nil:
 			return nil, usageErrorf("--file: %v", err)
-		case info.IsDir():
-			return nil, usageErrorf("--file: %s is a directory; pack it, for example with tar, and unpack it in the command", path)
-		case !info.Mode().IsRegular():
-			return nil, usageErrorf("--file: %s is not a plain file", path)
+		case !info.Mode().IsRegular() && !info.IsDir():
+			return nil, usageErrorf("--file: %s is neither a plain file nor a directory", path)
 		}
-		f := operation.File{Name: name, Executable: document.Some(info.Mode()&0o111 != 0)}
-		if info.Size() <= operation.MaxInlineFile {
-			f.Content, err = os.ReadFile(path)
-		} else {
-			f.Sum, f.Size, err = sumFile(path)
-			c.large = append(c.large, largeFile{path, f.Sum, f.Size})
+		f := operation.File{Name: name}
+		if entry := f.Inline(); !isFileEntry(entry) {
+			return nil, usageErrorf("--file: %q cannot be the name of a file in the job's directory: want a relative path that stays inside", name)
 		}
-		if err != nil {
+		if err := c.readFile(path, info, &f); err != nil {
 			return nil, usageErrorf("--file: %v", err)
 		}
 		entry := f.Inline()
-		if _, ok := operation.ReadFile(entry); !ok {
-			return nil, usageErrorf("--file: %q cannot be the name of a file in the job's directory: want a relative path that stays inside", name)
-		}
 		plain := map[string]any{}
 		for _, e := range entry.Entries() {
 			switch e.Value.Kind() {
@@ -70,6 +101,32 @@ func (c *runCall) readFiles() (entries []any, err error) {
 		entries = append(entries, plain)
 	}
 	return entries, nil
+}
+
+func isFileEntry(entry document.Value) bool {
+	_, ok := operation.ReadFile(entry)
+	return ok
+}
+
+// readFile reads a file or a directory. It leaves the contents of large files and directories for sendFiles.
+func (c *runCall) readFile(path string, info os.FileInfo, f *operation.File) (err error) {
+	if info.IsDir() {
+		packed, err := packForJobs(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		c.large = append(c.large, *packed)
+		f.Sum, f.Size, f.Unpack = packed.sum, packed.size, true
+		return nil
+	}
+	f.Executable = document.Some(info.Mode()&0o111 != 0)
+	if info.Size() <= operation.MaxInlineFile {
+		f.Content, err = os.ReadFile(path)
+		return err
+	}
+	f.Sum, f.Size, err = sumFile(path)
+	c.large = append(c.large, largeFile{path: path, sum: f.Sum, size: f.Size})
+	return err
 }
 
 func sumFile(path string) (sum checksum.Sum, size int64, err error) {
@@ -102,7 +159,7 @@ func (c *runCall) sendFiles(s *session) error {
 		}
 		there = append(there, sums[i])
 		c.say(s, "weir: sending %s, %d bytes\n", f.path, f.size)
-		if err := s.UploadFile(s.ctx, sums[i], client.Content{Size: f.size, Open: func() (io.ReadCloser, error) { return os.Open(f.path) }}); err != nil {
+		if err := s.UploadFile(s.ctx, sums[i], client.Content{Size: f.size, Open: f.open}); err != nil {
 			return fmt.Errorf("--file %s: %w", f.path, err)
 		}
 	}
@@ -126,7 +183,8 @@ func (c *runCall) adviseFile(s *session, args []string, exit int) {
 	}
 	if len(words) == 0 || !strings.Contains(words[0], "/") || slices.ContainsFunc(c.files, func(value string) bool {
 		path, _ := splitFile(value)
-		return filepath.Clean(path) == filepath.Clean(words[0])
+		inside, err := filepath.Rel(path, words[0]) // the file itself, or one of a directory
+		return err == nil && filepath.IsLocal(inside)
 	}) {
 		return
 	}

@@ -52,17 +52,34 @@ func TestRunEndsAsItsJobsDo(t *testing.T) {
 
 func TestRunTakesFilesAlong(t *testing.T) {
 	b := newTestbed(t, 1)
-	dir := t.TempDir()
-	t.Chdir(dir)
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
 	if err := os.WriteFile("script.sh", []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("large", make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, err := range []error{
+		os.Mkdir("tree", 0o755), os.WriteFile("tree/run.sh", []byte("#!/bin/sh\n"), 0o755), os.Mkdir("bad", 0o755), os.Symlink("/etc", "bad/out"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.ok("run", "--file", "script.sh:bin/s", "-f", "script.sh", "--", "true")
+	if _, _, errs := b.call("run", "--file", "tree/", "--", "./tree/run.sh; exit 127"); !strings.Contains(errs, "sending tree/, ") || strings.Contains(errs, "take it along") {
+		t.Errorf("a directory: %q", errs)
+	}
+	if _, _, errs := b.call("run", "--file", "tree:again", "--file", "tree", "--", "true"); strings.Contains(errs, "sending") {
+		t.Errorf("a directory that the scheduler has was sent again: %q", errs)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "weir-run-") }) {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 	for _, test := range []struct{ file, want string }{
-		{"none", "no such file"}, {dir, "is a directory"}, {"script.sh:../s", "stays inside"}, {"/dev/null", "not a plain file"},
+		{"none", "no such file"}, {"tree:../s", "stays inside"}, {"script.sh:../s", "stays inside"}, {"/dev/null", "neither a plain file nor a directory"},
+		{"bad", "bad: it cannot be a directory of a job: out: it is a link to \"/etc\", which is not a relative path; replace it, or name it in .weirignore"},
 	} {
 		if code, _, errs := b.call("run", "--file", test.file, "--", "true"); code != ExitWrongCall || !strings.Contains(errs, test.want) {
 			t.Errorf("%s: exit code %d, %q; want %q", test.file, code, errs, test.want)

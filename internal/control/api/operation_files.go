@@ -98,7 +98,7 @@ func (x *fixedFiles) fixLayer(f *operation.File) error {
 	return x.store(f)
 }
 
-// fixFile gives a file its content, or the name of its content.
+// fixFile gives a file its content, or the name of its content. An archive that becomes a directory always has a name.
 func (x *fixedFiles) fixFile(f *operation.File) error {
 	switch {
 	case f.TreePath != "":
@@ -109,7 +109,7 @@ func (x *fixedFiles) fixFile(f *operation.File) error {
 		return x.useUpload(f)
 	}
 	size := int64(len(f.Content))
-	if size <= operation.MaxInlineFile && x.inline+size <= operation.MaxInlineFiles {
+	if !f.Unpack && size <= operation.MaxInlineFile && x.inline+size <= operation.MaxInlineFiles {
 		x.inline += size
 		return nil
 	}

@@ -76,17 +76,18 @@ func TestLargeFilesOfAnOperationAreNamedByTheirSum(t *testing.T) {
 	if got := c.must("find_uploads", fmt.Sprintf(`{sha256=[%q]}`, sum), ""); !strings.Contains(got, sum) {
 		t.Errorf("found %s", got)
 	}
-	id := c.start(withFiles(fmt.Sprintf(`"//home/large";{file_name=sent;sha256=%q};{file_name=given;content=%q}`, sum, given)))
+	// An archive that becomes a directory has a sum, however small it is.
+	id := c.start(withFiles(fmt.Sprintf(`"//home/large";{file_name=sent;sha256=%q};{file_name=given;content=%q};{file_name=d;content=archive;unpack=%%true}`, sum, given)))
 	c.must("remove", `{path="//home/large"}`, "")
 	record, _ := c.Operation(operationKeyOf(t, id))
-	for i, want := range []string{tree, sent, given} {
+	for i, want := range []string{tree, sent, given, "archive"} {
 		f, _ := operation.ReadFile(record.Spec.Tasks[0].Value.FilePaths[i])
-		if f.Sum != checksum.Of([]byte(want)) || f.Size != int64(len(want)) || len(f.Content) > 0 {
+		if f.Unpack != (want == "archive") || f.Sum != checksum.Of([]byte(want)) || f.Size != int64(len(want)) || len(f.Content) > 0 {
 			t.Errorf("file %d is %s with %d bytes", i, f.Sum, f.Size)
 		}
 	}
 	uses, err := c.Server.Store().OperationContents(t.Context(), int32(record.Number), 0)
-	if err != nil || len(uses) != 3 {
+	if err != nil || len(uses) != 4 {
 		t.Errorf("the operation uses %v, %v", uses, err)
 	}
 	for _, a := range []struct{ parameters, content string }{

@@ -105,6 +105,9 @@ func (t *term) sizeFor(job *Job, sum checksum.Sum) (int64, error) {
 			if bytes.Equal(file.GetSha256(), sum[:]) {
 				return file.GetSize(), nil
 			}
+			if archive := file.GetArchive(); archive != nil && bytes.Equal(archive.GetSha256(), sum[:]) {
+				return archive.GetSize(), nil
+			}
 		}
 		for _, layer := range spec.GetImage().GetLayers() {
 			if bytes.Equal(layer.GetSha256(), sum[:]) {

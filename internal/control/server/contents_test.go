@@ -38,8 +38,8 @@ func refusalOf(err error) nodev1.RefusalReason {
 func TestANodeFetchesOnlyWhatItsJobsName(t *testing.T) {
 	s := leadWithBlobs(t, t.TempDir())
 	s.pools("{pools: {p: {}}}")
-	mine, other := strings.Repeat("mine", 2<<20), "of another job"
-	for _, content := range []string{mine, other} {
+	mine, archive, other := strings.Repeat("mine", 2<<20), "a directory", "of another job"
+	for _, content := range []string{mine, archive, other} {
 		stored, err := s.PutContent(t.Context(), "ann", strings.NewReader(content), -1, checksum.Sum{})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,8 @@ func TestANodeFetchesOnlyWhatItsJobsName(t *testing.T) {
 	m, stranger := newMachine(t, "node-1", 1), newMachine(t, "node-2", 0)
 	m.beat(s)
 	stranger.beat(s)
-	s.start(fmt.Sprintf("{pool: p, tasks: {t: {job_count: 1, command: x, file_paths: [{file_name: f, sha256: %s, size: %d}]}}}", checksum.Of([]byte(mine)), len(mine)))
+	s.start(fmt.Sprintf("{pool: p, tasks: {t: {job_count: 1, command: x, file_paths: [{file_name: f, sha256: %s, size: %d}, {file_name: d, sha256: %s, size: %d, unpack: true}]}}}",
+		checksum.Of([]byte(mine)), len(mine), checksum.Of([]byte(archive)), len(archive)))
 	s.eventually("the job runs", func() bool { m.beat(s); return len(m.jobs) == 1 })
 	var number uint64
 	for number = range m.jobs {
@@ -70,6 +71,9 @@ func TestANodeFetchesOnlyWhatItsJobsName(t *testing.T) {
 	}
 	if got != mine {
 		t.Error("the content differs")
+	}
+	if piece, err := fetch(m, number, archive, 0); err != nil || string(piece.GetData()) != archive {
+		t.Errorf("the archive of a directory: %q, %v", piece.GetData(), err)
 	}
 	for name, err := range map[string]error{
 		"a content that the job does not name": second(fetch(m, number, other, 0)),

@@ -105,6 +105,10 @@ func jobFile(entry document.Value) *nodev1.File {
 	f, _ := operation.ReadFile(entry)
 	file := &nodev1.File{Path: f.Name, Executable: f.Executable.Value()}
 	switch {
+	case f.Unpack:
+		// A node that does not know archives has no such file, and fails the job.
+		file.Source = &nodev1.File_NodePath{NodePath: "archive:" + f.Sum.String()}
+		file.Archive = &nodev1.Content{Sha256: f.Sum[:], Size: f.Size}
 	case !f.Sum.IsZero():
 		// A node that does not fetch contents has no such file, and fails the job.
 		file.Source = &nodev1.File_NodePath{NodePath: "sha256:" + f.Sum.String()}

@@ -20,6 +20,10 @@ func TestTheFormsOfAFile(t *testing.T) {
 		{text: `"file:/opt/x"`, want: File{Name: "x", NodePath: "/opt/x"}},
 		{text: `{file_name: a, content: "text"}`, want: File{Name: "a", Content: []byte("text")}},
 		{text: `{file_name: a, content_base64: "AP8=", executable: false}`, want: File{Name: "a", Content: []byte{0, 0xff}, Executable: document.Some(false)}},
+		{text: `{$value: "//home/ann/src.tar", $attributes: {file_name: src, unpack: true}}`, want: File{Name: "src", TreePath: "//home/ann/src.tar", Unpack: true}},
+		{text: `{file_name: a, content: "text", unpack: false}`, want: File{Name: "a", Content: []byte("text")}},
+		{text: `{$value: "/opt/src.tar", $attributes: {unpack: true}}`, bad: true},
+		{text: `{file_name: a, content: x, unpack: yes please}`, bad: true},
 		{text: `"tool"`, bad: true},
 		{text: `"../x"`, bad: true},
 		{text: `"/"`, bad: true},
@@ -44,7 +48,7 @@ func TestTheFormsOfAFile(t *testing.T) {
 			continue
 		}
 		if ok && (got.Name != test.want.Name || got.TreePath != test.want.TreePath || got.NodePath != test.want.NodePath ||
-			got.Executable != test.want.Executable || !bytes.Equal(got.Content, test.want.Content)) {
+			got.Executable != test.want.Executable || got.Unpack != test.want.Unpack || !bytes.Equal(got.Content, test.want.Content)) {
 			t.Errorf("%s: got %+v, want %+v", test.text, got, test.want)
 		}
 	}
@@ -52,7 +56,7 @@ func TestTheFormsOfAFile(t *testing.T) {
 
 func TestAnInlineFileIsReadBackAsItWas(t *testing.T) {
 	for _, content := range []string{"", "text\n", "\x00\xff\xfe"} {
-		f := File{Name: "a/b", Content: []byte(content), Executable: document.Some(true)}
+		f := File{Name: "a/b", Content: []byte(content), Executable: document.Some(true), Unpack: content != ""}
 		text, err := f.Inline().JSON("")
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +65,7 @@ func TestAnInlineFileIsReadBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := ReadFile(v); !ok || got.Name != f.Name || !got.Executable.Value() || string(got.Content) != content {
+		if got, ok := ReadFile(v); !ok || got.Name != f.Name || got.Unpack != f.Unpack || !got.Executable.Value() || string(got.Content) != content {
 			t.Errorf("%q: got %+v, %v", content, got, ok)
 		}
 	}

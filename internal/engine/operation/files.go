@@ -26,6 +26,8 @@ type File struct {
 	// Sum and Size name a content of the blob storage.
 	Sum  checksum.Sum
 	Size int64
+	// Unpack makes Name a directory with the files of the content, a tar archive.
+	Unpack bool
 }
 
 // Limits on contents in a specification, which schedulers store and nodes receive with every first job. Others are in the blob
@@ -36,7 +38,7 @@ const (
 )
 
 // ReadFile reads an entry of file_paths: the path of a file in the tree ("//home/ann/tool") or on the nodes
-// ("/opt/tool" or "file:/opt/tool"), plain or with the attributes file_name and executable; or a map with file_name and
+// ("/opt/tool" or "file:/opt/tool"), plain or with the attributes file_name, executable and unpack; or a map with file_name and
 // content, content_base64 or sha256. It reports whether the entry is one of them.
 func ReadFile(v document.Value) (File, bool) {
 	var f File
@@ -61,7 +63,7 @@ func ReadFile(v document.Value) (File, bool) {
 		return f, false
 	}
 	f.Name = path.Base(text)
-	return f, f.describe(attributes) && f.isInside()
+	return f, f.describe(attributes) && f.isInside() && !(f.Unpack && f.NodePath != "")
 }
 
 // readContent reads a file that is given with its content, or with the content's name.
@@ -112,6 +114,12 @@ func (f *File) describe(attributes document.Value) bool {
 		}
 		f.Executable = document.Some(executable)
 	}
+	if unpack, given := attributes.Get("unpack"); given {
+		ok := false
+		if f.Unpack, ok = unpack.Bool(); !ok {
+			return false
+		}
+	}
 	return true
 }
 
@@ -122,15 +130,19 @@ func (f *File) isInside() bool {
 
 // Inline returns the entry of file_paths that gives a file with its content, or with the content's name.
 func (f *File) Inline() document.Value {
-	if !f.Sum.IsZero() {
-		return document.Map(document.Pair("file_name", document.Text(f.Name)), document.Pair("executable", document.Bool(f.Executable.Value())),
-			document.Pair("sha256", document.Text(f.Sum.String())), document.Pair("size", document.Int(f.Size)))
+	entries := []document.Entry{document.Pair("file_name", document.Text(f.Name)), document.Pair("executable", document.Bool(f.Executable.Value()))}
+	if f.Unpack {
+		entries = append(entries, document.Pair("unpack", document.Bool(true)))
 	}
-	content := document.Pair("content", document.Text(string(f.Content)))
-	if !utf8.Valid(f.Content) {
-		content = document.Pair("content_base64", document.Text(base64.StdEncoding.EncodeToString(f.Content)))
+	switch {
+	case !f.Sum.IsZero():
+		entries = append(entries, document.Pair("sha256", document.Text(f.Sum.String())), document.Pair("size", document.Int(f.Size)))
+	case utf8.Valid(f.Content):
+		entries = append(entries, document.Pair("content", document.Text(string(f.Content))))
+	default:
+		entries = append(entries, document.Pair("content_base64", document.Text(base64.StdEncoding.EncodeToString(f.Content))))
 	}
-	return document.Map(document.Pair("file_name", document.Text(f.Name)), document.Pair("executable", document.Bool(f.Executable.Value())), content)
+	return document.Map(entries...)
 }
 
 func isFile(v document.Value) bool {

@@ -108,7 +108,7 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.Command }, document.Words),
 		document.Plain("environment", "Environment variables for the command.",
 			func(c *Task) *[]document.Named[string] { return &c.Environment }, environment),
-		document.Plain("file_paths", "Files to put into the sandbox: paths of files in the tree, with the attributes file_name and executable, or maps with file_name and content. Paths on the nodes only where node/files/allow permits them.",
+		document.Plain("file_paths", "Files to put into the sandbox: paths of files in the tree, with the attributes file_name, executable and unpack, or maps with file_name and content. With unpack, a tar archive becomes a directory. Paths on the nodes only where node/files/allow permits them.",
 			func(c *Task) *[]document.Value { return &c.FilePaths }, document.ListOf(filePath)),
 		document.Maybe("copy_files", "Give each job copies of large files, which it may change, instead of the node's own read-only ones.",
 			func(c *Task) *opt[bool] { return &c.CopyFiles }, switched.Default(false)),

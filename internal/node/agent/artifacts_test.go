@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/weirhq/weir/internal/node/archive"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -122,19 +123,33 @@ func TestArtifactsAreBounded(t *testing.T) {
 	}
 }
 
+// unpackInto unpacks an archive of artifacts into a new directory.
+func unpackInto(t *testing.T, name, directory string, rules *jobproxy.Artifacts) error {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := os.Mkdir(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return archive.Unpack(t.Context(), file, directory, rulesOf(rules))
+}
+
 func TestTheNextAttemptGetsTheFilesAsTheyWere(t *testing.T) {
 	dir := sandboxWith(t, "out/step", "out/deep/model", "other")
 	if err := os.Chmod(filepath.Join(jobproxy.SandboxOf(dir), "out/step"), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	rules := &jobproxy.Artifacts{Patterns: []string{"out/"}}
-	archive, _, err := pack(dir, &jobproxy.Description{Artifacts: rules})
+	packed, _, err := pack(dir, &jobproxy.Description{Artifacts: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer archive.Close()
+	defer packed.Close()
 	restored := filepath.Join(t.TempDir(), "restored")
-	if err := unpack(t.Context(), archive.Name(), restored, rules); err != nil {
+	if err := unpackInto(t, packed.Name(), restored, rules); err != nil {
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{"out/step": 0o750, "out/deep/model": 0o644} {
@@ -150,7 +165,7 @@ func TestTheNextAttemptGetsTheFilesAsTheyWere(t *testing.T) {
 		t.Errorf("a file that is not kept is there: %v", err)
 	}
 	for name, limits := range map[string]*jobproxy.Artifacts{"size": {MaxSize: 15}, "count": {MaxCount: 1}} {
-		if err := unpack(t.Context(), archive.Name(), filepath.Join(t.TempDir(), name), limits); err == nil || !strings.Contains(err.Error(), "exceed") {
+		if err := unpackInto(t, packed.Name(), filepath.Join(t.TempDir(), name), limits); err == nil || !strings.Contains(err.Error(), "exceed") {
 			t.Errorf("above the limit of %s: %v", name, err)
 		}
 	}
@@ -174,7 +189,7 @@ func TestArchivesThatLeaveTheSandboxAreRefused(t *testing.T) {
 		if err := errors.Join(out.WriteHeader(&header), out.Close(), packed.Close(), file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := unpack(t.Context(), path, filepath.Join(t.TempDir(), "restored"), &jobproxy.Artifacts{}); err == nil || !strings.Contains(err.Error(), "not a plain file inside the sandbox") {
+		if err := unpackInto(t, path, filepath.Join(t.TempDir(), "restored"), &jobproxy.Artifacts{}); err == nil || !strings.Contains(err.Error(), "not a plain file inside the sandbox") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/weirhq/weir/internal/node/archive"
 	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -99,10 +100,8 @@ func (a *Agent) fetchFiles(j *job, description *jobproxy.Description) {
 			}
 			files, file.Source = append(files, content), content.Path
 		}
-		if err == nil && j.restore != nil {
-			if err = a.restoreFiles(ctx, j, description.Artifacts); err != nil {
-				err = fmt.Errorf("files of an earlier attempt: %w", err)
-			} else {
+		if err == nil && (j.restore != nil || len(j.archives) > 0) {
+			if err = a.fillSandbox(ctx, j, description); err == nil {
 				description.Restored = a.restoredOf(j)
 			}
 		}
@@ -113,6 +112,8 @@ func (a *Agent) fetchFiles(j *job, description *jobproxy.Description) {
 			switch {
 			case errors.As(err, &end):
 				a.finish(j, notStarted(j, end.order.Reason, end.order.Message))
+			case errors.Is(err, archive.ErrDirectory): // it would be the same on every node
+				a.finish(j, cannotStart(j, fmt.Errorf("%w: %w", jobproxy.ErrInvalid, err)))
 			case err != nil:
 				a.finish(j, notStarted(j, jobproxy.OtherReason, err.Error()))
 			default:

@@ -46,6 +46,8 @@ type job struct {
 	// layers are the files that its root is made of, or the archive that its image is in; none for an image of a registry or of the
 	// node, and for the programs of the node.
 	layers []*nodev1.Content
+	// archives are the directories that it brings along.
+	archives []*nodev1.File
 	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
 	files []*cache.Content
 	stop  func(jobproxy.Order)
@@ -206,6 +208,7 @@ func (a *Agent) remove(j *job) {
 // start launches the proxy of a job.
 func (a *Agent) start(s *nodeproto.Start) {
 	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources()), restore: s.Restore, layers: s.Spec.GetImage().GetLayers()}
+	j.archives = slices.DeleteFunc(slices.Clone(s.Spec.GetFiles()), func(f *nodev1.File) bool { return f.GetArchive() == nil })
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err == nil {
@@ -268,7 +271,7 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
 		return
 	}
-	if !needsContents(description) && j.restore == nil {
+	if !needsContents(description) && j.restore == nil && len(j.archives) == 0 {
 		a.begin(j, description)
 		return
 	}
@@ -386,6 +389,9 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		d.Tmpfs = append(d.Tmpfs, jobproxy.Tmpfs{Path: v.GetPath(), Size: v.GetSize()})
 	}
 	for _, f := range spec.GetFiles() {
+		if f.GetArchive() != nil {
+			continue // a directory, which is unpacked before the job starts
+		}
 		file := jobproxy.File{Path: f.GetPath(), Executable: f.GetExecutable(), Content: f.GetContent(), Source: f.GetNodePath()}
 		if len(f.GetSha256()) > 0 {
 			if file, err = contentFile(f); err != nil {

@@ -3,16 +3,18 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/weirhq/weir/internal/node/archive"
 	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/checksum"
 )
 
-// restoredDirectory has, for each job that continues an earlier attempt, the files of that attempt until the job starts.
+// restoredDirectory has, for each job that continues an earlier attempt or brings directories along, these files until the job starts.
 const restoredDirectory = "restored"
 
 func (a *Agent) restoredOf(j *job) string {
@@ -38,36 +40,81 @@ func (a *Agent) clearRestored() error {
 	return err
 }
 
-// restoreFiles fetches and unpacks the files that an earlier attempt of a job left. They become the job's sandbox.
-func (a *Agent) restoreFiles(ctx context.Context, j *job, rules *jobproxy.Artifacts) error {
-	var sum checksum.Sum
-	if copy(sum[:], j.restore.GetSha256()) != len(sum) || rules == nil {
-		return errors.New("the order has no valid SHA-256, or the job keeps no files")
-	}
-	content, err := a.fetchFile(ctx, j.number, cache.Key{Sum: sum}, j.restore.GetSize())
-	if err != nil {
-		return err
-	}
-	defer content.Release()
+// fillSandbox makes the directory that becomes a job's sandbox, with the files that an earlier attempt left and with the directories that
+// the job brings along.
+func (a *Agent) fillSandbox(ctx context.Context, j *job, d *jobproxy.Description) error {
 	directory := a.restoredOf(j)
-	if err := os.MkdirAll(filepath.Dir(directory), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(directory), 0o700), os.Mkdir(directory, 0o755)); err != nil {
 		return err
 	}
-	if err := unpack(ctx, content.Path, directory, rules); err != nil {
+	err := a.restoreFiles(ctx, j, d.Artifacts, directory)
+	if err == nil {
+		err = a.unpackArchives(ctx, j, d.Disk.Space, directory)
+	}
+	if err != nil {
 		return errors.Join(err, os.RemoveAll(directory))
 	}
 	return nil
 }
 
-// unpack makes a directory of an archive.
-func unpack(ctx context.Context, name, directory string, rules *jobproxy.Artifacts) error {
-	file, err := os.Open(name)
+// restoreFiles fetches and unpacks the files that an earlier attempt of a job left.
+func (a *Agent) restoreFiles(ctx context.Context, j *job, rules *jobproxy.Artifacts, directory string) error {
+	if j.restore == nil {
+		return nil
+	}
+	err := errors.New("the job keeps no files")
+	if rules != nil {
+		err = a.openContent(ctx, j, j.restore, func(file *os.File) error { return archive.Unpack(ctx, file, directory, rulesOf(rules)) })
+	}
+	if err != nil {
+		return fmt.Errorf("files of an earlier attempt: %w", err)
+	}
+	return nil
+}
+
+// unpackArchives fetches and unpacks the directories that a job brings along. Files of an earlier attempt stay. Together the directories take limit
+// bytes at most, if it is not zero.
+func (a *Agent) unpackArchives(ctx context.Context, j *job, limit int64, directory string) error {
+	if len(j.archives) == 0 {
+		return nil
+	}
+	sandbox, err := os.OpenRoot(directory)
+	if err != nil {
+		return err
+	}
+	defer sandbox.Close()
+	left := int64(archive.MaxDirectorySize)
+	if limit > 0 {
+		left = min(left, limit)
+	}
+	for _, f := range j.archives {
+		err := a.openContent(ctx, j, f.GetArchive(), func(file *os.File) error {
+			size, err := archive.UnpackDirectory(ctx, file, sandbox, f.GetPath(), left)
+			left -= size
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("directory %s: %w", f.GetPath(), err)
+		}
+	}
+	return nil
+}
+
+// openContent fetches a content of the scheduler and opens it.
+func (a *Agent) openContent(ctx context.Context, j *job, content *nodev1.Content, use func(*os.File) error) error {
+	var sum checksum.Sum
+	if copy(sum[:], content.GetSha256()) != len(sum) || content.GetSize() < 0 {
+		return errors.New("the order has no valid SHA-256 or size")
+	}
+	cached, err := a.fetchFile(ctx, j.number, cache.Key{Sum: sum}, content.GetSize())
+	if err != nil {
+		return err
+	}
+	defer cached.Release()
+	file, err := os.Open(cached.Path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := os.Mkdir(directory, 0o755); err != nil {
-		return err
-	}
-	return archive.Unpack(ctx, file, directory, rulesOf(rules))
+	return use(file)
 }

@@ -1,4 +1,5 @@
-// Package archive packs the files that a job leaves behind and unpacks them for its next attempt: a tar, packed with zstd.
+// Package archive packs the files that a job leaves behind and unpacks them for its next attempt: a tar, packed with zstd. It does the same with
+// directories that users bring along, from their machines to the jobs.
 package archive
 
 import (

@@ -58,7 +58,7 @@ type Description struct {
 
 	// Artifacts are the files that the agent keeps when the job has ended; KeepSandbox is then set. Unset: none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
-	// Restored is a directory with the files of an earlier attempt, which becomes the sandbox. It must be on the file system of the
+	// Restored is a directory with the files of an earlier attempt and those that the agent has unpacked, which becomes the sandbox. It must be on the file system of the
 	// job's directory. Empty: the sandbox is new.
 	Restored string `json:"restored,omitempty"`
 

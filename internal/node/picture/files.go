@@ -94,11 +94,13 @@ func (o *Options) filesOf(start *nodeproto.Start) (*files, error) {
 
 // place divides the files of a task: the smallest are mounted, as many as fit, and the others are fetched.
 func (f *files) place(identity *nodev1.JobIdentity, list []*nodev1.File) error {
-	sizes := make([]int64, len(list))
+	sizes, contents := make([]int64, len(list)), make([]*nodev1.Content, len(list))
 	for i, file := range list {
 		switch {
+		case file.GetArchive() != nil:
+			sizes[i], contents[i] = file.GetArchive().GetSize(), file.GetArchive()
 		case len(file.GetSha256()) > 0:
-			sizes[i] = file.GetSize()
+			sizes[i], contents[i] = file.GetSize(), &nodev1.Content{Sha256: file.GetSha256(), Size: file.GetSize()}
 		case file.GetNodePath() != "" || file.GetUrl() != "":
 			return fmt.Errorf("file_paths: %s is a file of the nodes, and pods do not see those: put it into the image, or store it with weir file upload", cmp.Or(file.GetNodePath(), file.GetUrl()))
 		default:
@@ -110,12 +112,12 @@ func (f *files) place(identity *nodev1.JobIdentity, list []*nodev1.File) error {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(len(list[a].GetSha256()), len(list[b].GetSha256())), cmp.Compare(sizes[a], sizes[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(len(contents[a].GetSha256()), len(contents[b].GetSha256())), cmp.Compare(sizes[a], sizes[b]), cmp.Compare(a, b))
 	})
 	left := int64(maxMounted)
 	isMounted := make([]bool, len(list))
 	for _, i := range order { // those that the specification holds come first: nobody else has them
-		if len(list[i].GetSha256()) > 0 && sizes[i] > left {
+		if contents[i] != nil && sizes[i] > left {
 			break
 		}
 		isMounted[i] = true
@@ -123,26 +125,23 @@ func (f *files) place(identity *nodev1.JobIdentity, list []*nodev1.File) error {
 	}
 	name := sha256.New()
 	fmt.Fprintf(name, "%s %q", identity.GetOperationId(), identity.GetTaskName())
-	var contents []MountedFile
+	var mounted []MountedFile
 	for i, file := range list {
-		p := podfiles.File{Path: file.GetPath(), Executable: file.GetExecutable(), Copy: file.GetCopy()}
+		p := podfiles.File{Path: file.GetPath(), Executable: file.GetExecutable(), Copy: file.GetCopy(), Unpack: file.GetArchive() != nil}
 		if isMounted[i] {
 			p.Mounted = strconv.Itoa(i)
-			content := MountedFile{Key: p.Mounted, Data: file.GetContent()}
-			if len(file.GetSha256()) > 0 {
-				content = MountedFile{Key: p.Mounted, Content: &nodev1.Content{Sha256: file.GetSha256(), Size: file.GetSize()}}
-			}
+			content := MountedFile{Key: p.Mounted, Data: file.GetContent(), Content: contents[i]}
 			sum := sha256.Sum256(content.Data)
 			fmt.Fprintf(name, " %d %x %x", i, sum, content.Content.GetSha256())
-			contents = append(contents, content)
+			mounted = append(mounted, content)
 		} else {
-			p.Content = &podfiles.Content{SHA256: hex.EncodeToString(file.GetSha256()), Size: file.GetSize()}
+			p.Content = &podfiles.Content{SHA256: hex.EncodeToString(contents[i].GetSha256()), Size: sizes[i]}
 		}
 		f.plan.Files = append(f.plan.Files, p)
 	}
-	if len(contents) > 0 {
+	if len(mounted) > 0 {
 		f.plan.Mounted = filesDirectory
-		f.mounted = &FilesMap{Name: "weir-files-" + hex.EncodeToString(name.Sum(nil)[:16]), Operation: identity.GetOperationId(), Contents: contents}
+		f.mounted = &FilesMap{Name: "weir-files-" + hex.EncodeToString(name.Sum(nil)[:16]), Operation: identity.GetOperationId(), Contents: mounted}
 	}
 	return nil
 }

@@ -139,6 +139,11 @@ func TestLargeFilesAndArtifactsUseTheSchedulersAddress(t *testing.T) {
 	w.options.URL, w.options.CA = "http://weir:7070", "pem"
 	w.startWith(1, func(s *nodev1.JobSpec) {
 		s.Files = []*nodev1.File{stored("big", 1, maxMounted+1), stored("c", 2, maxMounted), stored("small", 3, 10)}
+		for i, size := range []int64{maxMounted + 1, 11} { // directories
+			s.Files = append(s.Files, &nodev1.File{
+				Path: "d", Source: &nodev1.File_NodePath{NodePath: "archive:"}, Archive: &nodev1.Content{Sha256: bytes.Repeat([]byte{byte(4 + i)}, 32), Size: size},
+			})
+		}
 		s.Artifacts = &nodev1.Artifacts{Patterns: []string{"out/**"}, OfAborted: true, MaxSize: 77}
 	}, &nodev1.Content{Sha256: bytes.Repeat([]byte{9}, 32), Size: 5})
 	w.done(w.took(CreateFiles))
@@ -149,6 +154,9 @@ func TestLargeFilesAndArtifactsUseTheSchedulersAddress(t *testing.T) {
 	}
 	if plan.Files[0].Content == nil || plan.Files[1].Content == nil || plan.Files[2].Mounted != "2" {
 		t.Errorf("the smallest are mounted, as many as fit: %+v", plan.Files)
+	}
+	if large, small := plan.Files[3], plan.Files[4]; !large.Unpack || large.Content == nil || large.Content.Size != maxMounted+1 || !small.Unpack || small.Mounted != "4" {
+		t.Errorf("directories come like other files: %+v, %+v", large, small)
 	}
 	if plan.Restore.SHA256 != hex.EncodeToString(bytes.Repeat([]byte{9}, 32)) || plan.Artifacts.MaxSize != 77 || !plan.Artifacts.OfAborted {
 		t.Errorf("%+v, %+v", plan.Restore, plan.Artifacts)

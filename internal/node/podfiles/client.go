@@ -228,14 +228,11 @@ func (p *Plan) restore(ctx context.Context, c *caller) error {
 	if p.Artifacts == nil {
 		return errors.New("the job keeps no files")
 	}
-	file, err := os.CreateTemp(p.Sandbox, ".weir-restored-")
+	file, err := p.scratch()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := os.Remove(file.Name()); err != nil {
-		return err
-	}
 	if err := c.fetch(ctx, p.Restore, file); err != nil {
 		return err
 	}
@@ -245,10 +242,47 @@ func (p *Plan) restore(ctx context.Context, c *caller) error {
 	return archive.Unpack(ctx, file, p.Sandbox, &p.Artifacts.Rules)
 }
 
+// scratch makes a file without a name on the file system of the sandbox.
+func (p *Plan) scratch() (*os.File, error) {
+	file, err := os.CreateTemp(p.Sandbox, ".weir-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// unpack makes a directory of an archive. Files of an earlier attempt stay.
+func (p *Plan) unpack(ctx context.Context, c *caller, root *os.Root, f *File) error {
+	file, err := p.scratch()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if f.Content != nil {
+		err = c.fetch(ctx, f.Content, file)
+	} else {
+		err = copyMounted(filepath.Join(p.Mounted, f.Mounted), file)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = archive.UnpackDirectory(ctx, file, root, f.Path, archive.MaxDirectorySize)
+	return err
+}
+
 // place brings one file into the sandbox.
 func (p *Plan) place(ctx context.Context, c *caller, root *os.Root, f *File) error {
 	if !filepath.IsLocal(f.Path) {
 		return errors.New("it is not inside the sandbox")
+	}
+	if f.Unpack {
+		return p.unpack(ctx, c, root, f)
 	}
 	if err := root.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 		return err
@@ -301,17 +335,14 @@ func (p *Plan) Keep(ctx context.Context) *Kept {
 	if err != nil {
 		return &Kept{Failure: archive.Unreadable, Message: err.Error()}
 	}
-	file, err := os.CreateTemp(p.Sandbox, ".weir-artifacts-")
+	file, err := p.scratch()
 	if err != nil {
 		return &Kept{Failure: archive.Cause(err), Message: err.Error()}
 	}
 	defer file.Close()
-	if err := os.Remove(file.Name()); err != nil {
-		return &Kept{Failure: archive.Unreadable, Message: err.Error()}
-	}
 	shown := map[string]bool{}
 	for i := range p.Files {
-		if f := &p.Files[i]; !f.Copy {
+		if f := &p.Files[i]; !f.Copy && !f.Unpack {
 			shown[filepath.Clean(f.Path)] = true
 		}
 	}

@@ -56,6 +56,8 @@ type File struct {
 	Content    *Content `json:"content,omitempty"`
 	// Copy makes the job's own copy, which it may change.
 	Copy bool `json:"copy,omitempty"`
+	// Unpack makes the path a directory with the files of the archive that the content is.
+	Unpack bool `json:"unpack,omitempty"`
 }
 
 // Artifacts are the files that are kept.

@@ -108,7 +108,15 @@ func TestFilesComeIntoTheSandbox(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789"), 100_000)
 	p.Mounted = t.TempDir()
 	write(t, p.Mounted, "0", "small")
+	source := t.TempDir()
+	write(t, source, "in/a", "text")
+	var packed bytes.Buffer
+	if _, err := archive.PackDirectory(source, &packed); err != nil {
+		t.Fatal(err)
+	}
+	write(t, p.Mounted, "1", packed.String())
 	p.Files = []File{
+		{Path: "one", Content: s.add(packed.Bytes()), Unpack: true}, {Path: "deep/two", Mounted: "1", Unpack: true},
 		{Path: "deep/small", Mounted: "0", Executable: true}, {Path: "large", Content: s.add(large), Copy: true}, {Path: "empty", Content: &Content{SHA256: hex.EncodeToString(sha256.New().Sum(nil))}},
 	}
 	if err := p.Prepare(t.Context()); err != nil {
@@ -117,7 +125,7 @@ func TestFilesComeIntoTheSandbox(t *testing.T) {
 	for name, want := range map[string]struct {
 		text []byte
 		mode os.FileMode
-	}{"deep/small": {[]byte("small"), 0o555}, "large": {large, 0o644}, "empty": {nil, 0o444}} {
+	}{"deep/small": {[]byte("small"), 0o555}, "large": {large, 0o644}, "empty": {nil, 0o444}, "one/in/a": {[]byte("text"), 0o644}, "deep/two/in/a": {[]byte("text"), 0o644}} {
 		text, err := os.ReadFile(filepath.Join(p.Sandbox, name))
 		info, _ := os.Stat(filepath.Join(p.Sandbox, name))
 		if err != nil || !bytes.Equal(text, want.text) || info.Mode().Perm() != want.mode {
@@ -138,6 +146,7 @@ func TestFilesThatCannotComeSayWhy(t *testing.T) {
 		{func(p *Plan) { p.Files[0] = File{Path: "small", Mounted: "none"} }, "no such file"},
 		{func(p *Plan) { s.contents[p.Files[0].Content.SHA256] = []byte("others") }, "other bytes"},
 		{func(p *Plan) { p.CA = "nonsense" }, "certificates"},
+		{func(p *Plan) { p.Files[0].Unpack = true }, "file large: it cannot be a directory of a job"},
 	} {
 		p := s.plan(t)
 		p.Files = []File{{Path: "large", Content: s.add([]byte("bytes!"))}}

@@ -3942,7 +3942,9 @@ type JobImage struct {
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest; empty if the root is made of layers
 	Writable bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
 	// Without a name, archives that are the root, the uppermost first. With a name, one archive that has the image.
-	Layers        []*Content `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
+	Layers []*Content `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
+	// The user's credentials for the registry. A node uses them in memory and stores them nowhere.
+	Auth          *RegistryAuth `protobuf:"bytes,4,opt,name=auth,proto3" json:"auth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3998,6 +4000,66 @@ func (x *JobImage) GetLayers() []*Content {
 	return nil
 }
 
+func (x *JobImage) GetAuth() *RegistryAuth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+// RegistryAuth is how a user signs in to a registry.
+type RegistryAuth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegistryAuth) Reset() {
+	*x = RegistryAuth{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryAuth) ProtoMessage() {}
+
+func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
+func (*RegistryAuth) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *RegistryAuth) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *RegistryAuth) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
 // GpuCheck is a command that runs before the command of a job with GPUs.
 type GpuCheck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4009,7 +4071,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +4083,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +4096,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -4065,7 +4127,7 @@ type Artifacts struct {
 
 func (x *Artifacts) Reset() {
 	*x = Artifacts{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4139,7 @@ func (x *Artifacts) String() string {
 func (*Artifacts) ProtoMessage() {}
 
 func (x *Artifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4152,7 @@ func (x *Artifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
 func (*Artifacts) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Artifacts) GetPatterns() []string {
@@ -4140,16 +4202,19 @@ type File struct {
 	Executable bool          `protobuf:"varint,5,opt,name=executable,proto3" json:"executable,omitempty"`
 	// A file with a sum is fetched with FetchContent, whatever its source says: nodes that do not know
 	// this look at the source, and must fail the job.
-	Sha256        []byte `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	Size          int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
-	Copy          bool   `protobuf:"varint,8,opt,name=copy,proto3" json:"copy,omitempty"` // the job gets a copy that it may change, instead of the node's read-only file
+	Sha256 []byte `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Size   int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Copy   bool   `protobuf:"varint,8,opt,name=copy,proto3" json:"copy,omitempty"` // the job gets a copy that it may change, instead of the node's read-only file
+	// If it is set, the path is a directory with the files of this archive, a tar that may be packed with gzip or zstd. The source
+	// names a file that no node has: nodes that do not know archives must fail the job.
+	Archive       *Content `protobuf:"bytes,9,opt,name=archive,proto3" json:"archive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4226,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4239,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *File) GetPath() string {
@@ -4246,6 +4311,13 @@ func (x *File) GetCopy() bool {
 	return false
 }
 
+func (x *File) GetArchive() *Content {
+	if x != nil {
+		return x.Archive
+	}
+	return nil
+}
+
 type isFile_Source interface {
 	isFile_Source()
 }
@@ -4278,7 +4350,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4290,7 +4362,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4303,7 +4375,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -4340,7 +4412,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4424,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4437,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -4455,7 +4527,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4467,7 +4539,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4480,7 +4552,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4513,7 +4585,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +4597,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +4610,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4600,7 +4672,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +4684,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +4697,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4653,7 +4725,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4665,7 +4737,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4678,7 +4750,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4779,7 +4851,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4791,7 +4863,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4804,7 +4876,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4846,7 +4918,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +4930,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +4943,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4901,7 +4973,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +4985,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +4998,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4971,7 +5043,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5055,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5068,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -5048,7 +5120,7 @@ type FetchContentRequest struct {
 
 func (x *FetchContentRequest) Reset() {
 	*x = FetchContentRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5060,7 +5132,7 @@ func (x *FetchContentRequest) String() string {
 func (*FetchContentRequest) ProtoMessage() {}
 
 func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5073,7 +5145,7 @@ func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
 func (*FetchContentRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FetchContentRequest) GetNodeName() string {
@@ -5128,7 +5200,7 @@ type FetchContentResponse struct {
 
 func (x *FetchContentResponse) Reset() {
 	*x = FetchContentResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5140,7 +5212,7 @@ func (x *FetchContentResponse) String() string {
 func (*FetchContentResponse) ProtoMessage() {}
 
 func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5153,7 +5225,7 @@ func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
 func (*FetchContentResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FetchContentResponse) GetData() []byte {
@@ -5186,7 +5258,7 @@ type UploadArtifactsRequest struct {
 
 func (x *UploadArtifactsRequest) Reset() {
 	*x = UploadArtifactsRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5198,7 +5270,7 @@ func (x *UploadArtifactsRequest) String() string {
 func (*UploadArtifactsRequest) ProtoMessage() {}
 
 func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5211,7 +5283,7 @@ func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UploadArtifactsRequest) GetNodeName() string {
@@ -5280,7 +5352,7 @@ type UploadArtifactsResponse struct {
 
 func (x *UploadArtifactsResponse) Reset() {
 	*x = UploadArtifactsResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5292,7 +5364,7 @@ func (x *UploadArtifactsResponse) String() string {
 func (*UploadArtifactsResponse) ProtoMessage() {}
 
 func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5305,7 +5377,7 @@ func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UploadArtifactsResponse) GetNextOffset() int64 {
@@ -5329,7 +5401,7 @@ type ArtifactList struct {
 
 func (x *ArtifactList) Reset() {
 	*x = ArtifactList{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5341,7 +5413,7 @@ func (x *ArtifactList) String() string {
 func (*ArtifactList) ProtoMessage() {}
 
 func (x *ArtifactList) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5354,7 +5426,7 @@ func (x *ArtifactList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
 func (*ArtifactList) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ArtifactList) GetFiles() []*Artifact {
@@ -5396,7 +5468,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5480,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5493,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Artifact) GetPath() string {
@@ -5456,7 +5528,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +5540,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +5553,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -5508,7 +5580,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5520,7 +5592,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5533,7 +5605,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -5554,7 +5626,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5566,7 +5638,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5579,7 +5651,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -5602,7 +5674,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5614,7 +5686,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5627,7 +5699,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{59}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -5994,11 +6066,15 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheck\x125\n" +
 	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifacts\x12\x10\n" +
 	"\x03pod\x18< \x01(\fR\x03podB\x14\n" +
-	"\x12_restart_exit_code\"i\n" +
+	"\x12_restart_exit_code\"\x99\x01\n" +
 	"\bJobImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bwritable\x18\x02 \x01(\bR\bwritable\x12-\n" +
-	"\x06layers\x18\x03 \x03(\v2\x15.weir.node.v1.ContentR\x06layers\"2\n" +
+	"\x06layers\x18\x03 \x03(\v2\x15.weir.node.v1.ContentR\x06layers\x12.\n" +
+	"\x04auth\x18\x04 \x01(\v2\x1a.weir.node.v1.RegistryAuthR\x04auth\"F\n" +
+	"\fRegistryAuth\x12\x1a\n" +
+	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"2\n" +
 	"\bGpuCheck\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\"\xa5\x01\n" +
@@ -6008,7 +6084,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\bmax_size\x18\x03 \x01(\x03R\amaxSize\x12\x1b\n" +
 	"\tmax_count\x18\x04 \x01(\x03R\bmaxCount\x12\x1d\n" +
 	"\n" +
-	"of_aborted\x18\x05 \x01(\bR\tofAborted\"\xd3\x01\n" +
+	"of_aborted\x18\x05 \x01(\bR\tofAborted\"\x84\x02\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -6019,7 +6095,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"executable\x12\x16\n" +
 	"\x06sha256\x18\x06 \x01(\fR\x06sha256\x12\x12\n" +
 	"\x04size\x18\a \x01(\x03R\x04size\x12\x12\n" +
-	"\x04copy\x18\b \x01(\bR\x04copyB\b\n" +
+	"\x04copy\x18\b \x01(\bR\x04copy\x12/\n" +
+	"\aarchive\x18\t \x01(\v2\x15.weir.node.v1.ContentR\aarchiveB\b\n" +
 	"\x06source\"5\n" +
 	"\vTmpfsVolume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
@@ -6197,7 +6274,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                      // 0: weir.node.v1.Phase
 	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
@@ -6243,29 +6320,30 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*Variable)(nil),                // 41: weir.node.v1.Variable
 	(*JobSpec)(nil),                 // 42: weir.node.v1.JobSpec
 	(*JobImage)(nil),                // 43: weir.node.v1.JobImage
-	(*GpuCheck)(nil),                // 44: weir.node.v1.GpuCheck
-	(*Artifacts)(nil),               // 45: weir.node.v1.Artifacts
-	(*File)(nil),                    // 46: weir.node.v1.File
-	(*TmpfsVolume)(nil),             // 47: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil),       // 48: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),            // 49: weir.node.v1.Interruption
-	(*UploadRequest)(nil),           // 50: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),          // 51: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),               // 52: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),             // 53: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),             // 54: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),               // 55: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),          // 56: weir.node.v1.SchedulerFrame
-	(*FetchContentRequest)(nil),     // 57: weir.node.v1.FetchContentRequest
-	(*FetchContentResponse)(nil),    // 58: weir.node.v1.FetchContentResponse
-	(*UploadArtifactsRequest)(nil),  // 59: weir.node.v1.UploadArtifactsRequest
-	(*UploadArtifactsResponse)(nil), // 60: weir.node.v1.UploadArtifactsResponse
-	(*ArtifactList)(nil),            // 61: weir.node.v1.ArtifactList
-	(*Artifact)(nil),                // 62: weir.node.v1.Artifact
-	(*NotLeader)(nil),               // 63: weir.node.v1.NotLeader
-	(*MustRegister)(nil),            // 64: weir.node.v1.MustRegister
-	(*Stale)(nil),                   // 65: weir.node.v1.Stale
-	(*Refusal)(nil),                 // 66: weir.node.v1.Refusal
+	(*RegistryAuth)(nil),            // 44: weir.node.v1.RegistryAuth
+	(*GpuCheck)(nil),                // 45: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 46: weir.node.v1.Artifacts
+	(*File)(nil),                    // 47: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 48: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 49: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 50: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 51: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 52: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),               // 53: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),             // 54: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),             // 55: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),               // 56: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),          // 57: weir.node.v1.SchedulerFrame
+	(*FetchContentRequest)(nil),     // 58: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 59: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 60: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 61: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 62: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 63: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 64: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 65: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 66: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 67: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -6297,7 +6375,7 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	61, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	62, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
 	24, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
 	23, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
 	12, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
@@ -6323,39 +6401,41 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	4,  // 52: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
 	41, // 53: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
 	41, // 54: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	46, // 55: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	47, // 56: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	48, // 57: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	49, // 58: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	47, // 55: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	48, // 56: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	49, // 57: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	50, // 58: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
 	43, // 59: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	44, // 60: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	45, // 61: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	45, // 60: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	46, // 61: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
 	33, // 62: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
-	4,  // 63: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	53, // 64: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	54, // 65: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	55, // 66: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 67: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	61, // 68: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
-	62, // 69: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
-	6,  // 70: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 71: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 72: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	50, // 73: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	52, // 74: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	57, // 75: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
-	59, // 76: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
-	11, // 77: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 78: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	51, // 79: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	56, // 80: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	58, // 81: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
-	60, // 82: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
-	77, // [77:83] is the sub-list for method output_type
-	71, // [71:77] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	44, // 63: weir.node.v1.JobImage.auth:type_name -> weir.node.v1.RegistryAuth
+	33, // 64: weir.node.v1.File.archive:type_name -> weir.node.v1.Content
+	4,  // 65: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	54, // 66: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	55, // 67: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	56, // 68: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 69: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	62, // 70: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	63, // 71: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 72: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 73: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 74: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	51, // 75: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	53, // 76: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	58, // 77: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	60, // 78: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 79: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 80: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	52, // 81: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	57, // 82: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	59, // 83: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	61, // 84: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	79, // [79:85] is the sub-list for method output_type
+	73, // [73:79] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -6378,12 +6458,12 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*OpenStreamOrder_Shell)(nil),
 	}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -6395,7 +6475,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
