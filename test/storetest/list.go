@@ -1,7 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
 )
@@ -213,6 +217,27 @@ func listsEvents(name string, filter store.EventFilter, want ...int64) check {
 	}}
 }
 
+// eventsThatPass is the obvious twin of Events: it looks at all events.
+func eventsThatPass(log []store.Event, f store.EventFilter) (events []store.Event, more bool) {
+	log = slices.Clone(log)
+	if !f.OldestFirst {
+		slices.Reverse(log)
+	}
+	for _, e := range log {
+		switch {
+		case f.Operation != 0 && e.Operation != f.Operation, f.Job != 0 && e.Job != f.Job, f.Node != "" && e.Node != f.Node, f.Pool != "" && e.Pool != f.Pool:
+		case !f.From.IsZero() && e.Time.Before(f.From), !f.To.IsZero() && !e.Time.Before(f.To):
+		case f.Cursor != 0 && f.OldestFirst && e.ID <= f.Cursor, f.Cursor != 0 && !f.OldestFirst && e.ID >= f.Cursor:
+		case len(f.Types) > 0 && !slices.Contains(f.Types, e.Type):
+		case len(events) == f.Limit:
+			return events, true
+		default:
+			events = append(events, e)
+		}
+	}
+	return events, false
+}
+
 func listsAudit(name string, filter store.AuditFilter, want ...int64) check {
 	return check{name, func(f *fixture) {
 		f.put(store.Rows{Audit: []store.AuditRecord{
@@ -266,6 +291,76 @@ var logChecks = []check{
 		f.ok(err)
 		record.ID = 1
 		f.same(got, []store.AuditRecord{record})
+	}},
+	{"filters select the events that pass them, whatever commits they came in", func(f *fixture) {
+		random := rand.New(rand.NewPCG(1, 14))
+		pick := func(n int) int { return random.IntN(n) }
+		var log []store.Event
+		now := 0
+		for range 30 {
+			var rows store.Rows
+			for range 1 + pick(60) {
+				now += pick(20) - 3 // another leader's clock may be behind
+				e := store.Event{Time: at(now), Type: []string{"job_started", "job_completed", "other"}[pick(3)], Operation: int32(pick(4))}
+				if pick(4) > 0 {
+					e.Job, e.Node = uint64(pick(200)), fmt.Sprint("n", pick(5))
+				}
+				if pick(4) > 0 {
+					e.Tree, e.Pool = "main", fmt.Sprint("p", pick(5))
+				}
+				rows.Events = append(rows.Events, e)
+			}
+			f.put(rows)
+			for _, e := range rows.Events {
+				e.ID = int64(len(log) + 1)
+				log = append(log, e)
+			}
+		}
+		check := func() {
+			for range 200 {
+				filter := store.EventFilter{OldestFirst: pick(2) > 0, Limit: 1 + pick(200)}
+				if pick(2) > 0 {
+					filter.Operation = int32(pick(4))
+				}
+				if pick(4) == 0 {
+					filter.Job = uint64(pick(200))
+				}
+				if pick(3) == 0 {
+					filter.Node = fmt.Sprint("n", pick(6))
+				}
+				if pick(3) == 0 {
+					filter.Pool = fmt.Sprint("p", pick(6))
+				}
+				if pick(3) == 0 {
+					filter.From = at(pick(now + 1))
+				}
+				if pick(3) == 0 {
+					filter.To = at(pick(now + 1))
+				}
+				if pick(3) == 0 {
+					filter.Cursor = log[pick(len(log))].ID
+				}
+				if pick(4) == 0 {
+					filter.Types = []string{"other"}
+				}
+				want, more := eventsThatPass(log, filter)
+				events, rest, err := f.s.Events(f.ctx, filter)
+				f.ok(err)
+				f.same(events, want)
+				f.same(rest, more)
+			}
+		}
+		check()
+		removed := f.retain(store.Policy{EventAge: time.Hour}, at(now/2).Add(time.Hour))
+		kept := slices.DeleteFunc(slices.Clone(log), func(e store.Event) bool { return e.Time.Before(at(now / 2)) })
+		f.same(removed, store.Removed{Events: int64(len(log) - len(kept))})
+		log = kept
+		check()
+		var export bytes.Buffer
+		f.ok(f.s.Export(f.ctx, &export))
+		f.s = f.open(f.fresh(f.T))
+		f.ok(f.s.Import(f.ctx, &export))
+		check()
 	}},
 	{"pages of a long log have every event once", func(f *fixture) {
 		var rows store.Rows

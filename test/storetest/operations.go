@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
@@ -132,6 +133,23 @@ var jobChecks = []check{
 	{"great numbers are duplicates too", func(f *fixture) {
 		f.put(store.Rows{Jobs: []store.Job{job(1<<63+1, 1, 1), job(1<<64-1, 1, 2)}})
 		f.same(f.put(store.Rows{Jobs: []store.Job{job(1<<64-1, 1, 2)}}).Duplicates, []uint64{1<<64 - 1})
+	}},
+	{"of many jobs in a batch, exactly those that finished before are duplicates", func(f *fixture) {
+		f.put(store.Rows{Operations: []store.Operation{operation(1)}, Jobs: []store.Job{job(7, 1, 1), job(60, 1, 2), job(61, 1, 0)}})
+		var rows store.Rows
+		for n := range uint64(100) {
+			rows.Jobs = append(rows.Jobs, job(n+1, 1, int64(n)+10))
+		}
+		rows.Events = []store.Event{{Type: "t"}}
+		receipt := f.put(rows)
+		slices.Sort(receipt.Duplicates)
+		f.same(receipt.Duplicates, []uint64{7, 60})
+		f.same(receipt.LastEvent, int64(1))
+		finished, err := f.s.FinishedJobs(f.ctx, 1, 0, 1000)
+		f.ok(err)
+		f.same(len(finished), 100)
+		f.same(finished[0].Number, uint64(7))
+		f.same(finished[1].Number, uint64(60))
 	}},
 	{"a finished job needs a sequence, a running one has none", func(f *fixture) {
 		f.refuses(store.Rows{Jobs: []store.Job{job(1, 1, 0, func(j *store.Job) { j.FinishTime = at(1) })}}, store.ErrInvalid)

@@ -18,7 +18,7 @@ func periodRows() []row[Periods] {
 			func(c *Periods) *opt[time.Duration] { return &c.FairShareUpdate }, fairSharePeriods.Default(200*time.Millisecond)).common(),
 		live("snapshot_period", "How often the whole state of an operation's controller is saved.",
 			func(c *Periods) *opt[time.Duration] { return &c.Snapshot }, periods.Default(5*time.Minute)),
-		live("operations_update_period", "How often the progress of operations is saved.",
+		live("operations_update_period", "How often the progress of operations is published.",
 			func(c *Periods) *opt[time.Duration] { return &c.OperationsUpdate }, periods.Default(3*time.Second)),
 		live("resource_demand_sanity_check_period", "How often the scheduler checks that every operation has nodes that could run its jobs and that it has not banned.",
 			func(c *Periods) *opt[time.Duration] { return &c.DemandSanityCheck }, periods.Default(15*time.Second)),

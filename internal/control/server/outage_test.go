@@ -81,6 +81,54 @@ func TestWhatTheLoopHasTakenIsAnsweredByItsOutcome(t *testing.T) {
 	s.stop()
 }
 
+func TestRequestsBehindABusyStoreShareBatchesOfBoundedSize(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	release := s.stall(directory)
+	// Each request has rows of its own, and its answer waits for them.
+	var answers []chan int64
+	ask := func(rows int) {
+		answer := make(chan int64, 1)
+		answers = append(answers, answer)
+		taken := make(chan struct{})
+		go func() {
+			last, err := ask(t.Context(), s.Server, func(t *term) (*int64, error) {
+				defer close(taken)
+				last := new(int64)
+				for range rows {
+					t.event(store.Event{Type: "row"})
+				}
+				t.open.published = append(t.open.published, func(r store.Receipt) { *last = r.LastEvent })
+				return last, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			answer <- *last
+		}()
+		<-taken
+	}
+	for _, rows := range []int{1, fullBatch / 2, fullBatch, 3 * fullBatch, 1, 1} {
+		ask(rows)
+	}
+	closed, err := askHow(t.Context(), s.Server, true, func(t *term) (int, error) {
+		t.answerNow = true
+		return len(t.closed), nil
+	})
+	if err != nil || closed < 2 {
+		t.Errorf("%d batches wait for the store, with error %v", closed, err)
+	}
+	release()
+	var last []int64 // events of the commits in which the requests are
+	for _, answer := range answers {
+		last = append(last, <-answer)
+	}
+	if last[0] > last[1] || last[1] != last[2] || last[2] >= last[3] || last[3] >= last[4] || last[4] > last[5] {
+		t.Errorf("the commits of the requests end with events %d", last)
+	}
+	s.stop()
+}
+
 func TestEditorsOfPoolsDoNotQueueBehindAStalledStore(t *testing.T) {
 	directory := t.TempDir()
 	settings := quickSettings()

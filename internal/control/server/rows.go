@@ -29,8 +29,9 @@ func (t *term) store() error {
 	return nil
 }
 
-// storeOperation updates the record of an operation, writes its rows, or only those of its
-// progress, and publishes it to readers when they are on disk.
+// storeOperation updates the record of an operation and writes its rows if more than its progress
+// has changed. It publishes the record to readers when all that it tells is on disk. The progress of
+// an operation that goes on is not stored: a successor computes it.
 func (t *term) storeOperation(op *activeOperation, part changedPart) error {
 	controller := op.final
 	if controller == nil {
@@ -45,12 +46,12 @@ func (t *term) storeOperation(op *activeOperation, part changedPart) error {
 			return err
 		}
 		put.Operations = append(put.Operations, row)
+		progress, err := progressRow(record)
+		if err != nil {
+			return err
+		}
+		put.OperationProgress = append(put.OperationProgress, progress)
 	}
-	progress, err := progressRow(record)
-	if err != nil {
-		return err
-	}
-	put.OperationProgress = append(put.OperationProgress, progress)
 	if !op.specStored {
 		spec, err := specRow(record)
 		if err != nil {

@@ -31,7 +31,7 @@ type Settings struct {
 	// latest.
 	SnapshotPeriod time.Duration
 	SnapshotJobs   int64
-	// ProgressPeriod is how often the progress of operations is shown and stored.
+	// ProgressPeriod is how often the progress of operations is shown.
 	ProgressPeriod time.Duration
 	// HeartbeatPeriod and HeartbeatSplay are sent to nodes.
 	HeartbeatPeriod time.Duration

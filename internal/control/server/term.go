@@ -47,8 +47,10 @@ type term struct {
 	// beat is reused for every node that asks for work.
 	beat core.HeartbeatInput
 	open *batch
-	// flight is the batch that is being committed, nil if none is.
+	// flight is the batch that is being committed, nil if none is. closed are the batches to commit after it, oldest
+	// first.
 	flight *batch
+	closed []*batch
 	// durable is the number of the last batch that is on disk.
 	durable uint64
 	// answerNow is set by a request whose answer depends on no commit; serving is the request that runs, nil once
@@ -75,8 +77,8 @@ type term struct {
 	proofs     proofs
 	running    runningJobs
 
-	// dirty are the operations whose rows are to be written, and which of them. touched
-	// are those whose progress has changed since it was written.
+	// dirty are the operations whose records are to be renewed, and what has changed. touched
+	// are those whose progress has changed since it was published.
 	dirty   map[core.OperationID]changedPart
 	touched map[core.OperationID]bool
 	// endings are ended operations whose last rows are still to be written. later are

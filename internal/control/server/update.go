@@ -204,7 +204,7 @@ func listed(what string, nodes []string) string {
 	return fmt.Sprintf("%d %s: %s", len(nodes), what, strings.Join(nodes[:min(len(nodes), 10)], ", "))
 }
 
-// refreshProgress publishes and stores the job counts of operations that have changed.
+// refreshProgress publishes the job counts of operations that have changed.
 func (t *term) refreshProgress() {
 	settings := t.server.settings()
 	if t.now.Sub(t.lastProgress) < settings.ProgressPeriod {

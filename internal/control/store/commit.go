@@ -38,8 +38,12 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 			return err
 		}
 		defer s.unlock()
-		if receipt, err = s.commit(ctx, lease, batch); s.stale(ctx, s.writes, err) {
-			receipt, err = s.commit(ctx, lease, batch)
+		receipt, err = s.commit(ctx, lease, batch, false)
+		if s.stale(ctx, s.writes, err) {
+			receipt, err = s.commit(ctx, lease, batch, false)
+		}
+		if errors.Is(err, errRefusedSome) { // rare: a result that was stored arrived again
+			receipt, err = s.commit(ctx, lease, batch, true)
 		}
 		return err
 	})
@@ -50,13 +54,14 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 }
 
 // commit makes one attempt, or none if an earlier attempt turns out to have succeeded.
-func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt, error) {
+func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch, oneByOne bool) (Receipt, error) {
 	if err := s.prepare(ctx, batch); err != nil {
 		return Receipt{}, err
 	}
 	var receipt Receipt
 	wrote := false
 	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
+		w.oneByOne = oneByOne
 		if batch.Empty() {
 			return w.checkEpoch(ctx, lease.Epoch, &receipt)
 		}
@@ -175,6 +180,9 @@ func (s *Store) prepare(ctx context.Context, batch *Batch) error {
 		for _, rows := range t.putSizes(&batch.Put) {
 			queries = append(queries, t.putStatement(rows))
 		}
+	}
+	if len(batch.Put.Events) > 0 {
+		queries = append(queries, eventSpansTable.putStatement(1), eventSpansTable.putStatement(rowsAtOnce))
 	}
 	for _, query := range queries {
 		if _, ok := s.mu.statements[query]; ok {

@@ -121,6 +121,11 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 				"ALTER TABLE operation_progress ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX operation_progress_revision ON operation_progress (revision)",
 				"ALTER TABLE controller_snapshots ADD COLUMN revision BIGINT NOT NULL DEFAULT 0", "CREATE INDEX controller_snapshots_revision ON controller_snapshots (revision)",
 				"DROP INDEX events_type", "CREATE INDEX events_type ON events (type, id)",
+				"DROP TABLE event_spans", "DROP TABLE event_minutes", "CREATE INDEX events_time ON events (time, id)",
+				"CREATE INDEX events_operation ON events (operation, id) WHERE operation <> 0", "CREATE INDEX events_job ON events (job, id) WHERE job <> 0",
+				"CREATE INDEX events_pool ON events (pool, id) WHERE pool <> ''", "CREATE INDEX events_node ON events (node, id) WHERE node <> ''",
+				"INSERT INTO events VALUES (1, 60000000, 't', 7, 128, 'main', 'prod', 'n1', ''), (2, 60000001, 't', 7, -129, 'main', 'prod', 'n1', ''), (3, 180000000, 't', 0, 0, '', '', '', '')",
+				"UPDATE leadership SET last_event = 3",
 				"UPDATE schema_version SET version = 1",
 			} {
 				if _, err := db.Exec(statement); err != nil {
@@ -140,6 +145,20 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 			}
 			if _, err := s.Forecasts(t.Context(), store.ForecastQuery{}); err != nil {
 				t.Error(err)
+			}
+			second := int64(-129)
+			for count, filter := range map[int]store.EventFilter{
+				3: {}, 2: {Operation: 7, Node: "n1"}, 1: {Job: uint64(second)},
+			} {
+				for _, oldestFirst := range []bool{false, true} {
+					filter.OldestFirst = oldestFirst
+					if events, _, err := s.Events(t.Context(), filter); err != nil || len(events) != count {
+						t.Errorf("%+v: got %+v, %v", filter, events, err)
+					}
+				}
+			}
+			if events, _, err := s.Events(t.Context(), store.EventFilter{From: time.Unix(61, 0)}); err != nil || len(events) != 1 || events[0].ID != 3 {
+				t.Errorf("got %+v, %v", events, err)
 			}
 			if rows := state.Rows.PathNodes; len(rows) != 1 || rows[0].Path != "//home/a" || rows[0].Content != "" {
 				t.Errorf("got %+v", rows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,20 +49,29 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (events []Event, more
 		}
 	}
 	if f.Operation != 0 {
-		c.add("operation = ? AND operation <> 0", int64(f.Operation))
+		c.add("operation = ?", int64(f.Operation))
 	}
 	if f.Job != 0 {
-		c.add("job = ? AND job <> 0", int64(f.Job))
+		c.add("job = ?", int64(f.Job))
 	}
 	c.equal("tree", f.Tree)
-	if f.Pool != "" {
-		c.add("pool = ? AND pool <> ''", f.Pool)
-	}
-	if f.Node != "" {
-		c.add("node = ? AND node <> ''", f.Node)
-	}
+	c.equal("pool", f.Pool)
+	c.equal("node", f.Node)
 	c.between("time", f.From, f.To)
-	return page(ctx, s, &eventsTable, c, f.Cursor, f.OldestFirst, f.Limit)
+	f.limitNumbers(c)
+	order := pageOrder{join: "events", by: []string{"events.id"}, oldestFirst: f.OldestFirst}
+	if span, there := f.span(); there {
+		// The join keeps its order: spans lead to events.
+		order.join, order.by = "event_spans s CROSS JOIN events", []string{"s.first", "events.id"}
+		c.add("s.kind = ? AND s.key = ? AND events.id BETWEEN s.first AND s.last", int64(span.kind), span.key)
+		switch {
+		case f.Cursor != 0 && f.OldestFirst:
+			c.add("s.last > ?", f.Cursor)
+		case f.Cursor != 0:
+			c.add("s.first < ?", f.Cursor)
+		}
+	}
+	return page(ctx, s, &eventsTable, order, c, f.Cursor, f.Limit)
 }
 
 // EventsAfter returns events of some types with greater numbers than a position, oldest first, and whether there are more.
@@ -116,24 +126,36 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) (records []AuditRecord
 	}
 	c.equal("request", f.Request)
 	c.between("time", f.From, f.To)
-	return page(ctx, s, &auditTable, c, f.Cursor, f.OldestFirst, f.Limit)
+	return page(ctx, s, &auditTable, pageOrder{join: "audit", by: []string{"audit.id"}, oldestFirst: f.OldestFirst}, c, f.Cursor, f.Limit)
+}
+
+// pageOrder is where the rows of a page come from, and their order, newest first unless stated otherwise. It
+// must be the order of their numbers.
+type pageOrder struct {
+	join        string
+	by          []string
+	oldestFirst bool
+}
+
+func (o pageOrder) clause() string {
+	direction := " DESC"
+	if o.oldestFirst {
+		direction = ""
+	}
+	return " ORDER BY " + strings.Join(o.by, direction+", ") + direction
 }
 
 // page lists rows by number, starting at a cursor.
-func page[R any](ctx context.Context, s *Store, t *table[R], c *conditions, cursor int64, oldestFirst bool, limit int) ([]R, bool, error) {
+func page[R any](ctx context.Context, s *Store, t *table[R], order pageOrder, c *conditions, cursor int64, limit int) ([]R, bool, error) {
 	if limit <= 0 {
 		limit = 100
 	}
-	order := " ORDER BY id DESC"
-	if oldestFirst {
-		order = " ORDER BY id"
-	}
-	if cursor != 0 && oldestFirst {
+	if cursor != 0 && order.oldestFirst {
 		c.add("id > ?", cursor)
 	} else if cursor != 0 {
 		c.add("id < ?", cursor)
 	}
-	rows, err := t.list(ctx, reader{s}, c.where()+order+fmt.Sprintf(" LIMIT %d", limit+1), c.args...)
+	rows, err := t.listFrom(ctx, reader{s}, order.join, c.where()+order.clause()+fmt.Sprintf(" LIMIT %d", limit+1), c.args...)
 	if err != nil {
 		return nil, false, s.wrap(err)
 	}

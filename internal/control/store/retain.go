@@ -224,7 +224,11 @@ func (r *retainer) log(ctx context.Context) error {
 		{"audit", r.policy.AuditAge, r.policy.AuditRecords, &r.removed.Audit},
 	} {
 		if l.age > 0 {
-			if err := r.all(ctx, l.removed, l.table, "id", "time < $1", r.cutoff(l.age)); err != nil {
+			condition, cutoff := "time < $1", r.cutoff(l.age)
+			if l.table == "events" {
+				condition += " AND id <= (SELECT COALESCE(max(last), 0) FROM event_minutes WHERE minute <= $1 / 60000000)"
+			}
+			if err := r.all(ctx, l.removed, l.table, "id", condition, cutoff); err != nil {
 				return err
 			}
 		}
@@ -235,7 +239,16 @@ func (r *retainer) log(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	if r.removed.Events == 0 {
+		return nil
+	}
+	// What leads only to events that are gone.
+	gone := "last < (SELECT COALESCE((SELECT min(id) FROM events), last_event + 1) FROM leadership)"
+	var unused int64
+	if err := r.all(ctx, &unused, "event_spans", "last, kind, key, first", gone); err != nil {
+		return err
+	}
+	return r.all(ctx, &unused, "event_minutes", "minute", gone)
 }
 
 func (r *retainer) history(ctx context.Context) error {

@@ -202,6 +202,7 @@ type writer struct {
 	*Store
 	tx       *sql.Tx
 	arrays   bool
+	oneByOne bool // rows with a guard are put one by one, to see which were refused
 	revision int64
 	buried   int64 // tombstones so far
 }

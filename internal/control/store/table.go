@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,6 +37,8 @@ type table[R any] struct {
 	rule func(*R) string
 	// derived columns are computed from a row and never read back into it.
 	derived []derived[R]
+	// index writes what finds rows that were put.
+	index func(ctx context.Context, w *writer, rows []R) error
 }
 
 // derived is a column for filters that is a function of the row.
@@ -220,6 +223,14 @@ func (t *table[R]) appendValues(values []any, row *R, revision int64) []any {
 
 func (t *table[R]) put(ctx context.Context, w *writer, rows *Rows) ([]rowKey, error) {
 	all := *t.slice(rows)
+	refused, err := t.putRows(ctx, w, all)
+	if err == nil && t.index != nil && len(all) > 0 {
+		err = t.index(ctx, w, all)
+	}
+	return refused, err
+}
+
+func (t *table[R]) putRows(ctx context.Context, w *writer, all []R) ([]rowKey, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -244,16 +255,19 @@ func (t *table[R]) putSizes(rows *Rows) []int {
 	switch n := t.count(rows); {
 	case n == 0:
 		return nil
-	case n >= rowsAtOnce && t.guard == "":
+	case n >= rowsAtOnce:
 		return []int{1, rowsAtOnce}
 	}
 	return []int{1}
 }
 
-// putEach executes prepared statements for one row or a few: best where there is no network. Rows
-// with a guard are put one by one, to see which were refused.
+// errRefusedSome is returned if a guard has refused some of many rows. The transaction is then to be repeated
+// with one row at a time, to see which.
+var errRefusedSome = errors.New("some rows of a statement were refused")
+
+// putEach executes prepared statements for one row or many: best where there is no network.
 func (t *table[R]) putEach(ctx context.Context, w *writer, rows []*R) (refused []rowKey, err error) {
-	if len(rows) >= rowsAtOnce && t.guard == "" {
+	if len(rows) >= rowsAtOnce && !(w.oneByOne && t.guard != "") {
 		statement, err := w.prepare(ctx, t.putStatement(rowsAtOnce))
 		if err != nil {
 			return nil, err
@@ -264,8 +278,17 @@ func (t *table[R]) putEach(ctx context.Context, w *writer, rows []*R) (refused [
 			for _, row := range rows[:rowsAtOnce] {
 				values = t.appendValues(values, row, w.revision)
 			}
-			if _, err := statement.ExecContext(ctx, values...); err != nil {
+			result, err := statement.ExecContext(ctx, values...)
+			if err != nil {
 				return nil, err
+			}
+			if t.guard == "" {
+				continue
+			}
+			if n, err := result.RowsAffected(); err != nil {
+				return nil, err
+			} else if n < rowsAtOnce {
+				return nil, errRefusedSome
 			}
 		}
 	}
@@ -422,7 +445,12 @@ func (t *table[R]) targets(row *R, n int) []any {
 }
 
 func (t *table[R]) selection() string {
-	return "SELECT " + t.name + "." + strings.Join(t.columnNames(), ", "+t.name+".") + " FROM " + t.name + " "
+	return t.selectionFrom(t.name)
+}
+
+// selectionFrom selects the table's columns from a join.
+func (t *table[R]) selectionFrom(join string) string {
+	return "SELECT " + t.name + "." + strings.Join(t.columnNames(), ", "+t.name+".") + " FROM " + join + " "
 }
 
 // orderClause makes the order of rows that are read a total one.
@@ -455,10 +483,15 @@ func (t *table[R]) read(ctx context.Context, q querier, into *Rows, clause strin
 
 // list returns the rows that a clause selects.
 func (t *table[R]) list(ctx context.Context, q querier, clause string, args ...any) ([]R, error) {
+	return t.listFrom(ctx, q, t.name, clause, args...)
+}
+
+// listFrom returns the rows that a clause selects from a join.
+func (t *table[R]) listFrom(ctx context.Context, q querier, join, clause string, args ...any) ([]R, error) {
 	var rows []R
 	var row R
 	targets := t.targets(&row, len(t.fields))
-	err := scanAll(ctx, q, t.selection()+clause, args, func(scan func(...any) error) error {
+	err := scanAll(ctx, q, t.selectionFrom(join)+clause, args, func(scan func(...any) error) error {
 		if err := scan(targets...); err != nil {
 			return err
 		}

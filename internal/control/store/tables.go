@@ -384,6 +384,7 @@ var eventsTable = table[Event]{
 		{column: "document", at: func(r *Event) any { return &r.Document }},
 	},
 	insertOnly: true,
+	index:      indexEvents,
 }
 
 var auditTable = table[AuditRecord]{
