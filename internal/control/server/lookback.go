@@ -38,11 +38,8 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 		return nil, fmt.Errorf("%w: the scheduler keeps no journal; set journal/keep in its configuration, such as 24h", ErrNoPast)
 	}
 	file, _, err := s.recorder.Open(moment, moment)
-	if errors.Is(err, recorder.ErrNothing) {
+	if err != nil { // there is nothing, or it is damaged
 		return nil, fmt.Errorf("%w: %w", ErrNoPast, err)
-	}
-	if err != nil {
-		return nil, err
 	}
 	defer file.Close()
 	p := journal.NewPlayer(file)
