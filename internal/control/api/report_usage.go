@@ -59,10 +59,7 @@ func (c *call) reportUsage(q *reportRequest) (yson.Node, error) {
 		t.put("jobs", yson.Int64(jobs))
 		t.amounts("held", &line.Held)
 		t.amounts("guarantee", &line.Guaranteed)
-		surplus := line.Held
-		for k := range surplus {
-			surplus[k].Subtract(line.Guaranteed[k])
-		}
+		surplus := line.Surplus()
 		t.amounts("surplus", &surplus)
 		for outcome := range ledger.OutcomeCount {
 			t.put(outcome.String()+"_jobs", yson.Int64(line.Jobs[outcome]))

@@ -52,12 +52,15 @@ func (a *Account) Label(key string) string {
 		return OtherLabels
 	}
 	for part := range strings.SplitSeq(a.Labels, labelSeparator) {
-		if name, value, _ := strings.Cut(part, "="); name == key {
+		if name, value, _ := cutLabel(part); name == key {
 			return value
 		}
 	}
 	return ""
 }
+
+// cutLabel divides a label into its name and its value.
+func cutLabel(text string) (name, value string, found bool) { return strings.Cut(text, "=") }
 
 // Outcome is what became of a job. Its numbers are stored.
 type Outcome uint8
@@ -118,6 +121,15 @@ func (s *UsageSums) counts() []*int64 {
 		list = append(list, &s.Jobs[i])
 	}
 	return list
+}
+
+// Surplus is what its jobs held beyond what guarantees of the pool covered.
+func (s *UsageSums) Surplus() AmountSums {
+	surplus := s.Held
+	for k := range surplus {
+		surplus[k].Subtract(s.Guaranteed[k])
+	}
+	return surplus
 }
 
 // Add adds the sums of another time or account.
