@@ -99,7 +99,8 @@ const mostCycles = 100
 
 // Preemptions returns the preemptions of a time, including the last seconds if this server leads.
 func (s *Server) Preemptions(ctx context.Context, q ReportQuery) (*PreemptionReport, error) {
-	rows, span, err := s.tallies(ctx, &q)
+	span := spanOf(time.Now(), q.From, q.To)
+	rows, err := s.tallies(ctx, q.Tree, span)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +165,7 @@ func spanOf(now, from, to time.Time) span {
 }
 
 // tallies returns the rows of all kinds for a report: each period once.
-func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow, span, error) {
-	span := spanOf(time.Now(), q.From, q.To)
+func (s *Server) tallies(ctx context.Context, tree string, span span) ([]ledger.TallyRow, error) {
 	type key struct {
 		kind, tree string
 		start      time.Time
@@ -173,9 +173,9 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 	var rows []ledger.TallyRow
 	at := map[key]int{}
 	for _, part := range span.parts {
-		list, err := s.store.Tallies(ctx, store.TallyQuery{Tree: q.Tree, Level: int32(part.level), From: part.from, To: part.to})
+		list, err := s.store.Tallies(ctx, store.TallyQuery{Tree: tree, Level: int32(part.level), From: part.from, To: part.to})
 		if err != nil {
-			return nil, span, err
+			return nil, err
 		}
 		for _, row := range list {
 			if part.level == ledger.Hour {
@@ -185,7 +185,7 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 		}
 	}
 	for _, row := range s.unflushedTallies() {
-		if q.Tree != "" && q.Tree != row.Tree || row.Start.Before(span.from) || !row.Start.Before(span.to) {
+		if tree != "" && tree != row.Tree || row.Start.Before(span.from) || !row.Start.Before(span.to) {
 			continue
 		}
 		if i, there := at[key{row.Kind, row.Tree, row.Start}]; there {
@@ -194,7 +194,7 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 			rows = append(rows, row)
 		}
 	}
-	return rows, span, nil
+	return rows, nil
 }
 
 // unflushedTallies returns the hours that the store does not have yet.

@@ -172,6 +172,7 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.committer(ctx) })
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.verifyNightly(ctx) })
+	workers.Go(func() { t.watchBudgets(ctx) })
 	workers.Go(func() { t.collectContents(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
 	t.server.forecasts.forgetNews()
