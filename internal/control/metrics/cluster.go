@@ -328,6 +328,13 @@ func (c *cluster) collectWork(to sink) {
 	}
 }
 
+func (c *cluster) collectBudgets(to sink) {
+	states := c.server.BudgetParts()
+	for i := range states {
+		to.value(budgetSpent, states[i].Part(), states[i].Name.Value())
+	}
+}
+
 func (c *cluster) collectTimes(to sink) {
 	measures := c.server.Measures()
 	to.distribution(heartbeatLatency, measures.HeartbeatLatency)

@@ -2,11 +2,15 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -64,7 +68,7 @@ func usageOfUser(t *testing.T, s *Server, by string) map[string]ledger.UsageSums
 }
 
 // checkCosts checks what usage costs at one unit of money for a core·s, used or promised, and that budgets are logged once.
-func checkCosts(t *testing.T, s *leader, seconds float64) {
+func checkCosts(t *testing.T, s *scheduler, seconds float64) {
 	t.Helper()
 	now := time.Now()
 	report, err := s.Usage(t.Context(), UsageQuery{
@@ -104,7 +108,7 @@ func TestUsageIsAccountedByUserAndLabel(t *testing.T) {
 	price := ledger.Prices{CPU: document.Some(3600.)}
 	settings.Prices = ledger.PriceList{Periods: document.Some([]ledger.PricePeriod{{Guarantee: document.Some(price), Surplus: document.Some(price), Reserved: document.Some(price)}})}
 	settings.Budgets = []ledger.Budget{
-		{Name: document.Some("search"), Label: document.Some("team=search"), Pool: document.Some("<Root>"), Cost: document.Some(1e-3)},
+		{Name: document.Some("search"), Label: document.Some("team=search"), Pool: document.Some(pooltree.RootName), Cost: document.Some(1e-3)},
 		{Name: document.Some("other"), Label: document.Some("team=other"), CPU: document.Some(1e-3)},
 	}
 	s := leadWith(t, t.TempDir(), Options{Settings: settings})

@@ -22,6 +22,7 @@ const usage: Figure[] = [
   {column: 'used_cpu_core_s', title: 'Measured', hint: 'Core·h that the jobs that ended have used', summed: true, always: true},
   {column: 'lost_cpu_core_s', title: 'Lost', hint: 'Core·h of jobs that were preempted', summed: true, always: true},
   {column: 'failed_jobs', title: 'Failed jobs', summed: true, always: true},
+  {column: 'cost_micros', title: 'Cost', hint: 'By the price list of the cluster; lines without jobs are reserved guarantees', summed: true},
 ];
 
 const waits: Figure[] = [
