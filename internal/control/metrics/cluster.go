@@ -101,6 +101,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 	c.collectTrees(to)
 	c.collectNodes(to)
 	c.collectWork(to)
+	c.collectBudgets(to)
 	c.collectTimes(to)
 	c.collectStore(to)
 }

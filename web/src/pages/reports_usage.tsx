@@ -96,6 +96,7 @@ function Lines({tree, period, report, figures, tools, parameters, flags = ''}: L
         {(data) => (
           <>
             <ReportTable label={t('Report')} report={data} keys={keys} figures={figures} empty={t('Nothing is in the books of this time.')} />
+            {data.currency && <p className="muted">{t('Costs are in {currency}, by the price list of the cluster.', {currency: data.currency})}</p>}
             <ReportFoot
               command={commandOf(report, {tree, period}, ` --by ${shellQuote(by.join(','))}${flags}`)} name={`${report}-${period.from.slice(0, 10)}`}
               table={() => csv(...tableOf(data.from_time, data.to_time, data.columns, data.lines))}
