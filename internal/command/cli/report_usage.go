@@ -315,14 +315,18 @@ func newReportSavingsCommand(opts *options) *cobra.Command {
 		Short: "Report how much of what jobs asked for they did not use",
 		Long: `Report about the jobs that ended in a time: the memory that they might have used (LIMIT), that was reserved for them, and that they used at
 most (PEAK). SAVED is limit minus reserved, SLACK is reserved minus peak, NET is saved minus the work of jobs that were aborted because they
-used more than was reserved (OVERDRAFTS). CPU likewise: requested, and RECLAIMED from jobs that did not use it.`,
+used more than was reserved (OVERDRAFTS). CPU likewise: requested, and RECLAIMED from jobs that did not use it.
+
+MIGHT SAVE is for jobs whose tasks do not learn their memory, because memory_reserve_factor is 1: what learning would have saved, computed by the
+same rules from the jobs of the operation that had ended before. MIGHT ABORT is how many of them used more than they would have been given.`,
 		Example: `  weir report savings --month 2026-10
   weir report savings --by pool,user -o csv`,
 	}, (*client.Client).ReportSavings,
 		reportColumn{"JOBS", "jobs", countText}, reportColumn{"LIMIT", "memory_limit_gib_s", gibSeconds}, reportColumn{"RESERVED", "memory_reserved_gib_s", gibSeconds},
 		reportColumn{"PEAK", "memory_peak_gib_s", gibSeconds}, reportColumn{"SAVED", "memory_saved_gib_s", gibSeconds}, reportColumn{"SLACK", "memory_slack_gib_s", gibSeconds},
 		reportColumn{"OVERDRAFTS", "overdrafts", countText}, reportColumn{"NET", "memory_net_gib_s", gibSeconds},
-		reportColumn{"REQUESTED", "cpu_requested_core_s", coreSeconds}, reportColumn{"USED", "cpu_used_core_s", coreSeconds}, reportColumn{"RECLAIMED", "cpu_reclaimed_core_s", coreSeconds})
+		reportColumn{"REQUESTED", "cpu_requested_core_s", coreSeconds}, reportColumn{"USED", "cpu_used_core_s", coreSeconds}, reportColumn{"RECLAIMED", "cpu_reclaimed_core_s", coreSeconds},
+		reportColumn{"MIGHT SAVE", "shadow_saved_gib_s", gibSeconds}, reportColumn{"MIGHT ABORT", "shadow_overdrafts", countText})
 }
 
 func newReportWaitsCommand(opts *options) *cobra.Command {

@@ -183,6 +183,11 @@ func (c *call) reportSavings(q *reportRequest) (yson.Node, error) {
 		t.put("cpu_held_core_s", yson.Double(cores(ended[resource.CPU])))
 		t.put("cpu_used_core_s", yson.Double(cores(s.Used[resource.CPU])))
 		t.put("cpu_reclaimed_core_s", yson.Double(max(cores(s.Given[resource.CPU])-cores(ended[resource.CPU]), 0)))
+		t.put("shadow_jobs", yson.Int64(line.Shadow.Jobs))
+		t.put("shadow_saved_gib_s", yson.Double(gib(line.Shadow.Saved)))
+		t.put("shadow_overdrafts", yson.Int64(line.Shadow.Overdrafts))
+		t.put("shadow_lost_gib_s", yson.Double(gib(line.Shadow.Lost[resource.Memory])))
+		t.put("shadow_lost_core_s", yson.Double(cores(line.Shadow.Lost[resource.CPU])))
 	})
 }
 

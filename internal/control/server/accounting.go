@@ -126,6 +126,21 @@ func sizingOf(job *Job, ran time.Duration, usage *operation.Usage, overdrafted b
 	return s
 }
 
+// shadow returns what learning would do for the jobs of a task, nil if the task learns. It is forgotten with the term.
+func (op *activeOperation) shadow(config *operation.MemoryConfig, task int32) *operation.Shadow {
+	spec := op.record.Spec
+	if config == nil || spec.IsExternal() {
+		return nil
+	}
+	if op.shadows == nil {
+		op.shadows = make([]*operation.Shadow, len(spec.Tasks))
+		for i := range op.shadows {
+			op.shadows[i] = operation.ShadowOf(&spec.Tasks[i].Value, config)
+		}
+	}
+	return op.shadows[task]
+}
+
 // saved returns what a reserve is below the limit of which it is a part.
 func saved(reserve int64, factor float64) int64 {
 	if factor <= 0 || factor >= 1 {

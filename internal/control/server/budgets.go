@@ -185,4 +185,3 @@ func (s *Server) BudgetUnit(b *BudgetState) string {
 	}
 	return s.settings().Prices.Currency.Value()
 }
-

@@ -41,7 +41,14 @@ func (t *term) enterEnd(op *activeOperation, job *Job, end ledger.End, outcome l
 	}
 	ran := max(t.now.Sub(job.Start), 0)
 	sizing := sizingOf(job, ran, usage, overdrafted)
-	b.usage.Job(t.now, t.accountOf(op, job.Tree, op.pool(job.Tree)), outcome, &job.Usage, ran, &sizing)
+	account := t.accountOf(op, job.Tree, op.pool(job.Tree))
+	b.usage.Job(t.now, account, outcome, &job.Usage, ran, &sizing)
+	if outcome == ledger.Completed && usage != nil {
+		if shadow := op.shadow(t.server.settings().Core.Memory, job.Task); shadow != nil {
+			saved, overdraft := shadow.Job(usage)
+			b.usage.Shadow(t.now, account, &job.Usage, ran, saved, overdraft)
+		}
+	}
 }
 
 // noticeCycles logs operations that preempt each other in turn.
@@ -128,6 +135,16 @@ func (s *Server) Preemptions(ctx context.Context, q ReportQuery) (*PreemptionRep
 	return report, err
 }
 
+// SavedAmounts returns what jobs of a tree did not hold of what they asked for, since this server started to lead.
+func (s *Server) SavedAmounts(tree string) (sum ledger.AmountSums) {
+	s.books.mutex.Lock()
+	defer s.books.mutex.Unlock()
+	if s.books.usage == nil || !s.Leading() {
+		return sum
+	}
+	return s.books.usage.Saved(tree)
+}
+
 // span is the time of a report and the levels of rows that it consists of.
 type span struct {
 	from, to time.Time
@@ -204,7 +221,8 @@ func (s *Server) unflushedTallies() []ledger.TallyRow {
 	if s.books.preemptions == nil || !s.Leading() {
 		return nil
 	}
-	return append(s.books.preemptions.Unflushed(), s.books.usage.Accounts.Unflushed()...)
+	usage := s.books.usage
+	return slices.Concat(s.books.preemptions.Unflushed(), usage.Accounts.Unflushed(), usage.Shadows.Unflushed())
 }
 
 // PreemptionLosses returns the work that preempted jobs of a tree have lost, by rule, since this server

@@ -137,6 +137,8 @@ type activeOperation struct {
 	begun         bool    // a job of it has started in this term
 	waited        bool    // its wait for the first job is accounted
 	labels        *string // of its account; nil until it has one
+	// shadows are what learning would do for its tasks; nil until the first end of a job.
+	shadows []*operation.Shadow
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }

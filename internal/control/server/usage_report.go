@@ -25,6 +25,7 @@ type UsageReport struct {
 type UsageLine struct {
 	Keys []string
 	ledger.UsageSums
+	Shadow ledger.ShadowSums
 	// Reserved marks a line without usage: what guarantees of a pool cost, used or not.
 	Reserved bool
 	Micros   int64 // its cost in millionths of the currency
@@ -90,7 +91,12 @@ func (s *Server) Usage(ctx context.Context, q UsageQuery) (*UsageReport, error) 
 		return lines[name]
 	}
 	for part, rows := range parts {
-		accounts, sums, err := ledger.NewUsage().Accounts.Total(rows)
+		reader := ledger.NewUsage()
+		accounts, sums, err := reader.Accounts.Total(rows)
+		if err != nil {
+			return nil, err
+		}
+		_, shadows, err := reader.Shadows.Total(rows)
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +107,9 @@ func (s *Server) Usage(ctx context.Context, q UsageQuery) (*UsageReport, error) 
 			}
 			l := line(keysOf(a, part.day, q.By), false)
 			l.Add(sums[*a])
+			if shadow := shadows[*a]; shadow != nil { // its jobs are in the sums too
+				l.Shadow.Add(shadow)
+			}
 			if part.prices != nil {
 				l.cost.Add(l.cost, part.prices.Usage(sums[*a]))
 			}

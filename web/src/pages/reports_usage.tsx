@@ -43,6 +43,8 @@ const savings: Figure[] = [
   {column: 'cpu_requested_core_s', title: 'Requested, core·h', summed: true, always: true},
   {column: 'cpu_used_core_s', title: 'Used, core·h', summed: true, always: true},
   {column: 'cpu_reclaimed_core_s', title: 'Reclaimed', hint: 'Core·h that CPU reclaim took from jobs that did not use them', summed: true, always: true},
+  {column: 'shadow_saved_gib_s', title: 'Might save', hint: 'GiB·h that learning would have saved for tasks that do not learn their memory', summed: true},
+  {column: 'shadow_overdrafts', title: 'Might abort', hint: 'Jobs of those tasks that would have used more than they were given', summed: true},
 ];
 
 const keyTitles: Record<string, Key> = {tree: 'Tree', pool: 'Pool', user: 'User', day: 'Day'};
