@@ -36,6 +36,8 @@ type books struct {
 	claims []ledger.Entry
 	got    map[ledger.Pool]resource.Amounts             // usage as of since
 	held   map[ledger.Pool]*[resource.KindCount]big.Int // by all pools, from the start
+	byJobs map[ledger.Pool]*[resource.KindCount]big.Int // the same, summed up over jobs
+	jobs   map[ledger.Pool]resource.Amounts             // what jobs hold as of since, in and below each pool
 	twin   map[ledger.Pool]*twinSums
 	since  time.Time
 }
@@ -46,7 +48,7 @@ type twinSums struct{ due, got, short big.Int }
 func keepBooks(w *world) *books {
 	b := &books{
 		Book: ledger.New(), usage: ledger.NewUsage(), w: w, got: map[ledger.Pool]resource.Amounts{}, held: map[ledger.Pool]*[resource.KindCount]big.Int{},
-		twin: map[ledger.Pool]*twinSums{}, since: w.now,
+		byJobs: map[ledger.Pool]*[resource.KindCount]big.Int{}, twin: map[ledger.Pool]*twinSums{}, since: w.now,
 	}
 	w.onTake = b.spend
 	return b
@@ -72,14 +74,19 @@ func (b *books) spend() {
 		add(&sums.got, got)
 		add(&sums.short, max(due-got, 0))
 	}
-	for pool, usage := range b.got {
-		if b.held[pool] == nil {
-			b.held[pool] = &[resource.KindCount]big.Int{}
-		}
-		for k := range usage {
-			add(&b.held[pool][k], usage[k])
+	sum := func(into map[ledger.Pool]*[resource.KindCount]big.Int, of map[ledger.Pool]resource.Amounts) {
+		for pool, usage := range of {
+			if into[pool] == nil {
+				into[pool] = &[resource.KindCount]big.Int{}
+			}
+			for k := range usage {
+				add(&into[pool][k], usage[k])
+			}
 		}
 	}
+	sum(b.held, b.got)
+	sum(b.byJobs, b.jobs)
+	b.countJobs()
 	for _, change := range b.w.out.Operations {
 		if change.State.IsFinished() {
 			for _, t := range b.w.trees {
@@ -102,6 +109,20 @@ func (b *books) spend() {
 			if usage := t.state.Usage(p.slot); b.got[key] != usage {
 				b.w.tb.Fatalf("pool %v uses %v, its last reported change is to %v", key, usage, b.got[key])
 			}
+		}
+	}
+}
+
+// countJobs counts what jobs hold in and below each pool, job by job.
+func (b *books) countJobs() {
+	b.jobs = map[ledger.Pool]resource.Amounts{}
+	for id := range b.w.Core.jobs {
+		info, _ := b.w.JobInfo(id)
+		t := b.w.trees[info.Tree]
+		name, _ := b.w.PoolOf(info.Operation, info.Tree)
+		for p := t.pools[name]; p != nil; p = p.parent {
+			key := ledger.Pool{Tree: t.name, Name: p.name}
+			b.jobs[key] = b.jobs[key].Add(info.Resources)
 		}
 	}
 }
@@ -130,8 +151,20 @@ func (b *books) step(passed time.Duration) {
 	}
 }
 
-// checkUsage checks L2: what the users of a tree held sums up to what its root held.
+// checkUsage checks L2: what a pool held is what the jobs in and below it held, one by one, and what the users of a tree held sums up
+// to what its root held.
 func (b *books) checkUsage() {
+	for pool, held := range b.held {
+		jobs := b.byJobs[pool]
+		if jobs == nil {
+			jobs = &[resource.KindCount]big.Int{}
+		}
+		for k := range held {
+			if held[k].Cmp(&jobs[k]) != 0 {
+				b.w.tb.Fatalf("pool %v, %v: held %v, its jobs %v", pool, resource.Kind(k), &held[k], &jobs[k])
+			}
+		}
+	}
 	var hours []ledger.TallyRow
 	for _, row := range b.usage.Flush(b.w.now) {
 		if row.Level == ledger.Hour {
