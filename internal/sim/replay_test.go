@@ -41,6 +41,7 @@ func (r *recording) begin(now time.Time) {
 }
 
 func (r *recording) watch(now time.Time, input core.Input, _ *core.Decisions) {
+	now = now.Truncate(time.Microsecond) // as the daemon's clock
 	if r.encoder == nil {
 		r.begin(now)
 	}

@@ -36,8 +36,8 @@ type books struct {
 	claims []ledger.Entry
 	got    map[ledger.Pool]resource.Amounts             // usage as of since
 	held   map[ledger.Pool]*[resource.KindCount]big.Int // by all pools, from the start
-	byJobs map[ledger.Pool]*[resource.KindCount]big.Int // the same, summed up over jobs
-	jobs   map[ledger.Pool]resource.Amounts             // what jobs hold as of since, in and below each pool
+	byJobs map[ledger.Pool]*[resource.KindCount]big.Int // by root pools, summed up over jobs
+	jobs   map[ledger.Pool]resource.Amounts             // what jobs hold as of since, by root pool
 	twin   map[ledger.Pool]*twinSums
 	since  time.Time
 }
@@ -113,17 +113,13 @@ func (b *books) spend() {
 	}
 }
 
-// countJobs counts what jobs hold in and below each pool, job by job.
+// countJobs counts what jobs hold in each tree, job by job.
 func (b *books) countJobs() {
 	b.jobs = map[ledger.Pool]resource.Amounts{}
 	for id := range b.w.Core.jobs {
 		info, _ := b.w.JobInfo(id)
-		t := b.w.trees[info.Tree]
-		name, _ := b.w.PoolOf(info.Operation, info.Tree)
-		for p := t.pools[name]; p != nil; p = p.parent {
-			key := ledger.Pool{Tree: t.name, Name: p.name}
-			b.jobs[key] = b.jobs[key].Add(info.Resources)
-		}
+		root := ledger.Pool{Tree: b.w.trees[info.Tree].name, Name: pooltree.RootName}
+		b.jobs[root] = b.jobs[root].Add(info.Resources)
 	}
 }
 
@@ -151,17 +147,12 @@ func (b *books) step(passed time.Duration) {
 	}
 }
 
-// checkUsage checks L2: what a pool held is what the jobs in and below it held, one by one, and what the users of a tree held sums up
-// to what its root held.
+// checkUsage checks L2: what the root of a tree held is what its jobs held, one by one, and what its users held.
 func (b *books) checkUsage() {
-	for pool, held := range b.held {
-		jobs := b.byJobs[pool]
-		if jobs == nil {
-			jobs = &[resource.KindCount]big.Int{}
-		}
-		for k := range held {
-			if held[k].Cmp(&jobs[k]) != 0 {
-				b.w.tb.Fatalf("pool %v, %v: held %v, its jobs %v", pool, resource.Kind(k), &held[k], &jobs[k])
+	for root, jobs := range b.byJobs {
+		for k := range jobs {
+			if held := b.held[root]; held == nil || held[k].Cmp(&jobs[k]) != 0 {
+				b.w.tb.Fatalf("tree %s, %v: the root held %v, its jobs %v", root.Tree, resource.Kind(k), held, &jobs[k])
 			}
 		}
 	}
