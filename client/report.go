@@ -102,6 +102,8 @@ type ReportQuery struct {
 	By []string `yson:"by"`
 	// Verify asks for the verification of a report about guarantees.
 	Verify bool `yson:"verify"`
+	// Prices is the price list for a report about usage; null means that of the scheduler's settings.
+	Prices Value `yson:"prices"`
 }
 
 // Report is a report with a table. Lines have a value for each column.
@@ -119,7 +121,8 @@ func (c *Client) ReportPreemptions(ctx context.Context, q ReportQuery) (*Report,
 	return askReport[Report](ctx, c, "preemptions", q)
 }
 
-// ReportUsage returns who used what.
+// ReportUsage returns who used what. If there are prices, lines have costs in millionths of the currency, and Raw has the
+// currency and the total.
 func (c *Client) ReportUsage(ctx context.Context, q ReportQuery) (*Report, error) {
 	return askReport[Report](ctx, c, "usage", q)
 }
@@ -143,7 +146,13 @@ func askReport[T any](ctx context.Context, c *Client, name string, q ReportQuery
 		To     time.Time `yson:"to_time"`
 		By     []string  `yson:"by"`
 		Verify bool      `yson:"verify"`
-	}{name, q.Tree, q.Pool, q.From, q.To, q.By, q.Verify})
+		Prices Value     `yson:"prices"`
+	}{name, q.Tree, q.Pool, q.From, q.To, q.By, q.Verify, q.Prices})
+}
+
+// ReportBudgets returns how much of each budget is spent in the month of a report's start.
+func (c *Client) ReportBudgets(ctx context.Context, q ReportQuery) (*Report, error) {
+	return askReport[Report](ctx, c, "budgets", q)
 }
 
 // ReportGuarantees returns which guarantees were kept, and why others were not.

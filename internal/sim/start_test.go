@@ -109,7 +109,8 @@ func TestAScenarioThatIsResumedGoesOnAsIfItHadNotStopped(t *testing.T) {
 		moment time.Duration
 	}{
 		{day, time.Minute}, {day, 40*time.Minute + 300*time.Millisecond}, {day, 3 * time.Hour},
-		{day + loss, 2*time.Hour + time.Second}, {day + loss, 150 * time.Minute},
+		{day, 2*time.Hour + 17*time.Second}, {day, 61 * time.Minute}, {day, 20 * time.Minute},
+		{day + loss, 2*time.Hour + time.Second}, {day + loss, 150 * time.Minute}, {day + loss, 121 * time.Minute}, {day + loss, 3*time.Hour + 500*time.Millisecond},
 	} {
 		t.Run(test.moment.String(), func(t *testing.T) {
 			straight := until(t, test.text, test.moment)

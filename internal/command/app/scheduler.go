@@ -342,6 +342,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
 	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
 	s.AccountingLabels = slices.Sorted(slices.Values(c.Accounting.Labels.Value()))
+	s.Prices, s.Budgets = c.Accounting.Prices.Value(), c.Accounting.Budgets.Value()
 	s.GuaranteePatience = c.Accounting.GuaranteePatience.Or(s.GuaranteePatience)
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)

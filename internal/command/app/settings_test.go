@@ -96,9 +96,9 @@ func others(s config.Setting) []string {
 	case "resources":
 		return []string{"cpu=3,memory=1GiB"}
 	case "list":
-		return []string{"x,y", "/x,/y", "[{name: x}, {name: y}]"}
+		return []string{"x,y", "/x,/y", "[{name: x}, {name: y}]", "[{name: x, cpu: 3}]"}
 	case "map":
-		return []string{"{x: {filter: y}}"}
+		return []string{"{x: {filter: y}}", "{currency: EUR}"}
 	}
 	return append(append([]string{}, s.Info.Shape.Values...), "x")
 }

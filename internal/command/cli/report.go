@@ -29,7 +29,7 @@ func newReportCommand(opts *options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newReportGuaranteesCommand(opts), newReportPreemptionsCommand(opts), newReportUsageCommand(opts), newReportSavingsCommand(opts), newReportWaitsCommand(opts),
-		newReportForecastsCommand(opts))
+		newReportBudgetsCommand(opts), newReportForecastsCommand(opts))
 	return cmd
 }
 

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -36,8 +36,8 @@ jobs and amounts by outcome (completed, lost, failed, aborted), what jobs were g
 --by divides the lines. label:NAME is an annotation of operations that the setting accounting/labels names. A month that has ended does not
 change any more.
 
---prices reads a price list and adds what each line costs, rounded half to even to millionths of the currency; the total is the sum of the
-lines. Guarantees that have a price whether used or not are lines of their own.`,
+If the setting accounting/prices has a price list, each line has its cost, rounded half to even to millionths of the currency; the total is the
+sum of the lines. Guarantees that have a price whether used or not are lines of their own. --prices tries another price list.`,
 		Example: `  weir report usage
   weir report usage --month 2026-10 --by pool,user
   weir report usage --month 2026-10 --by label:team --prices examples/prices.yaml -o csv`,
@@ -46,48 +46,27 @@ lines. Guarantees that have a price whether used or not are lines of their own.`
 			if err := flags.read(); err != nil {
 				return err
 			}
-			report, err := s.ReportUsage(s.ctx, flags.query)
-			if err != nil {
-				return err
-			}
-			var bill *bill
 			if prices != "" {
 				list, err := readPrices(prices)
 				if err != nil {
 					return err
 				}
-				if bill, err = makeBill(s.ctx, s.Client, list, flags.query, report); err != nil {
-					return err
-				}
+				flags.query.Prices = list
 			}
-			switch {
-			case flags.format.csv && bill != nil:
-				return bill.writeCSV(s.out, report)
-			case flags.format.csv:
-				return reportCSV(s.out, report)
+			report, err := s.ReportUsage(s.ctx, flags.query)
+			if err != nil {
+				return err
 			}
-			return s.print(report.Raw, func(w io.Writer) error { return writeUsage(w, report, bill) })
+			if flags.format.csv {
+				return writeUsageCSV(s.out, report)
+			}
+			return s.print(report.Raw, func(w io.Writer) error { return writeUsage(w, report) })
 		}),
 	}
 	flags.addTo(r, cmd)
 	flags.addBy(r, cmd)
-	cmd.Flags().StringVar(&prices, "prices", "", "file with a price list")
+	cmd.Flags().StringVar(&prices, "prices", "", "file with a price list to use instead of accounting/prices")
 	return r.addTo(cmd)
-}
-
-// bill is what the lines of a usage report cost.
-type bill struct {
-	currency string
-	by       []string
-	lines    []billLine
-	total    int64 // millionths of the currency
-}
-
-// billLine is a line of a usage report, or a guarantee that has a price whether used or not; then usage is null.
-type billLine struct {
-	keys   []string
-	usage  client.Value
-	micros int64
 }
 
 func keyOf(line client.Value, by []string) []string {
@@ -98,108 +77,40 @@ func keyOf(line client.Value, by []string) []string {
 	return keys
 }
 
-// makeBill asks for the usage between changes of prices, and adds up what it costs.
-func makeBill(ctx context.Context, c *client.Client, list *priceList, query client.ReportQuery, report *client.Report) (*bill, error) {
-	tree := cellText(report.Raw.Get("pool_tree"))
-	b := &bill{currency: list.Currency.Value(), by: query.By}
-	if len(b.by) == 0 {
-		b.by = []string{"pool", "user"}
-	}
-	costs, reserved := map[string]*big.Rat{}, map[string]*big.Rat{}
-	add := func(to map[string]*big.Rat, key string, cost *big.Rat) {
-		if to[key] == nil {
-			to[key] = new(big.Rat)
-		}
-		to[key].Add(to[key], cost)
-	}
-	times := list.changes(report.From, report.To)
-	for i, from := range times[:len(times)-1] {
-		prices := list.at(tree, from)
-		if prices == nil {
-			continue
-		}
-		query.From, query.To = from, times[i+1]
-		part := report
-		var err error
-		if len(times) > 2 {
-			if part, err = c.ReportUsage(ctx, query); err != nil {
-				return nil, err
-			}
-		}
-		for _, line := range part.Lines {
-			add(costs, strings.Join(keyOf(line, b.by), "\x1f"), prices.costOf(line))
-		}
-		if !prices.Reserved.IsSet() {
-			continue
-		}
-		guarantees, err := c.ReportGuarantees(ctx, client.ReportQuery{Tree: query.Tree, Pool: query.Pool, From: query.From, To: query.To})
-		if err != nil {
-			return nil, err
-		}
-		for i := range guarantees.Pools {
-			p := &guarantees.Pools[i]
-			price := prices.Reserved.Value()
-			switch kind, _ := resource.ParseKind(p.Resource); kind {
-			case resource.CPU:
-				add(reserved, p.Pool, price.cost(p.Promised, 0, 0))
-			case resource.GPU:
-				add(reserved, p.Pool, price.cost(0, p.Promised, 0))
-			case resource.Memory:
-				add(reserved, p.Pool, price.cost(0, 0, p.Promised/(1<<30)))
-			}
-		}
-	}
-	for _, line := range report.Lines {
-		keys := keyOf(line, b.by)
-		if cost := costs[strings.Join(keys, "\x1f")]; cost != nil {
-			b.put(billLine{keys: keys, usage: line, micros: micros(cost)})
-		} else {
-			b.put(billLine{keys: keys, usage: line})
-		}
-	}
-	var pools []string
-	for pool := range reserved {
-		pools = append(pools, pool)
-	}
-	slices.Sort(pools)
-	for _, pool := range pools {
-		keys := make([]string, len(b.by))
-		if at := slices.Index(b.by, "pool"); at >= 0 {
-			keys[at] = pool
-		}
-		b.put(billLine{keys: keys, micros: micros(reserved[pool])})
-	}
-	return b, nil
+// isPriced reports whether the lines of a report have costs.
+func isPriced(report *client.Report) bool { return slices.Contains(report.Columns, "cost_micros") }
+
+// isReserved reports whether a line has no usage, but what guarantees cost, used or not.
+func isReserved(line client.Value) bool { return cellText(line.Get("line")) == "reserved" }
+
+func costText(line client.Value) string {
+	micros, _ := line.Get("cost_micros").Int()
+	return moneyText(micros)
 }
 
-func (b *bill) put(line billLine) {
-	b.lines = append(b.lines, line)
-	b.total += line.micros
-}
-
-// writeCSV writes the report with the costs at the end of each line. Lines of reserved guarantees have only keys and
-// costs.
-func (b *bill) writeCSV(w io.Writer, report *client.Report) error {
+// writeUsageCSV writes the report with what each line costs at its end, if there are prices. Lines of reserved guarantees have only keys
+// and costs.
+func writeUsageCSV(w io.Writer, report *client.Report) error {
+	if !isPriced(report) {
+		return reportCSV(w, report)
+	}
 	out := csv.NewWriter(w)
-	header := append([]string{"from", "to"}, report.Columns...)
+	columns := report.Columns[:slices.Index(report.Columns, "line")]
+	by := slices.Index(columns, "jobs")
+	header := append([]string{"from", "to"}, columns...)
 	if err := out.Write(append(header, "line", "cost", "currency")); err != nil {
 		return err
 	}
-	for _, line := range b.lines {
+	for _, line := range report.Lines {
 		cells := []string{report.From.UTC().Format(time.RFC3339), report.To.UTC().Format(time.RFC3339)}
-		for _, column := range report.Columns {
-			at := slices.Index(b.by, column)
-			if at >= 0 {
-				cells = append(cells, line.keys[at])
+		for i, column := range columns {
+			if i >= by && isReserved(line) {
+				cells = append(cells, "")
 			} else {
-				cells = append(cells, cellText(line.usage.Get(column)))
+				cells = append(cells, cellText(line.Get(column)))
 			}
 		}
-		kind := "usage"
-		if line.usage.IsNull() {
-			kind = "reserved"
-		}
-		if err := out.Write(append(cells, kind, moneyText(line.micros), b.currency)); err != nil {
+		if err := out.Write(append(cells, cellText(line.Get("line")), costText(line), cellText(report.Raw.Get("currency")))); err != nil {
 			return err
 		}
 	}
@@ -207,9 +118,9 @@ func (b *bill) writeCSV(w io.Writer, report *client.Report) error {
 	return out.Error()
 }
 
-func writeUsage(w io.Writer, report *client.Report, b *bill) error {
+func writeUsage(w io.Writer, report *client.Report) error {
 	writeSpan(w, report.From, report.To)
-	if len(report.Lines) == 0 && b == nil {
+	if len(report.Lines) == 0 {
 		fmt.Fprintln(w, "Nothing was used.")
 		return nil
 	}
@@ -221,40 +132,100 @@ func writeUsage(w io.Writer, report *client.Report, b *bill) error {
 	}
 	header = append(header, "JOBS", "HELD", "GUARANTEE", "SURPLUS", "LOST")
 	t.alignRight(len(by))
-	lines := make([]billLine, len(report.Lines))
-	for i, line := range report.Lines {
-		lines[i] = billLine{keys: keyOf(line, by), usage: line}
-	}
-	if b != nil {
-		header, lines = append(header, "COST"), b.lines
+	if isPriced(report) {
+		header = append(header, "COST")
 		t.alignRight(len(header) - 1)
 	}
 	t.row(header...)
-	for _, line := range lines {
-		cells := slices.Clone(line.keys)
+	for _, line := range report.Lines {
+		cells := keyOf(line, by)
 		for i, key := range cells {
 			if key == "" {
 				cells[i] = "–"
 			}
 		}
-		if line.usage.IsNull() {
+		if isReserved(line) {
 			cells = append(cells, "", "reserved", "", "", "")
 		} else {
-			cells = append(cells, cellText(line.usage.Get("jobs")), sumsText(line.usage, "held"), sumsText(line.usage, "guarantee"),
-				sumsText(line.usage, "surplus"), sumsText(line.usage, "lost"))
+			cells = append(cells, cellText(line.Get("jobs")), sumsText(line, "held"), sumsText(line, "guarantee"), sumsText(line, "surplus"), sumsText(line, "lost"))
 		}
-		if b != nil {
-			cells = append(cells, moneyText(line.micros))
+		if isPriced(report) {
+			cells = append(cells, costText(line))
 		}
 		t.row(cells...)
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if b != nil {
-		fmt.Fprintf(w, "Total: %s %s\n", moneyText(b.total), b.currency)
+	if isPriced(report) {
+		total, _ := report.Raw.Get("total_micros").Int()
+		fmt.Fprintf(w, "Total: %s %s\n", moneyText(total), cellText(report.Raw.Get("currency")))
 	}
 	return nil
+}
+
+func newReportBudgetsCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	flags := reportFlags{format: reportFormat{outputFormat: &opts.output}}
+	cmd := &cobra.Command{
+		Use:   "budgets",
+		Short: "Report how much of each budget is spent",
+		Long: `Report how much of each budget of the setting accounting/budgets is spent in a month, by default the current one. A budget is a sum of money
+or of hours of a resource that a pool, a user or a label may use in a month of UTC. It limits nothing: when it is low and when it is spent, an
+event says so, and a notification of the kind budget tells people.
+
+LASTS UNTIL is when all of it will be spent if the month goes on as until now.`,
+		Example: `  weir report budgets
+  weir report budgets --month 2026-10 -o csv`,
+		Args: noArgs,
+		RunE: r.do(func(s *session, _ []string) error {
+			if err := flags.read(); err != nil {
+				return err
+			}
+			report, err := s.ReportBudgets(s.ctx, flags.query)
+			if err != nil {
+				return err
+			}
+			if flags.format.csv {
+				return reportCSV(s.out, report)
+			}
+			return s.print(report.Raw, func(w io.Writer) error { return writeBudgets(w, report) })
+		}),
+	}
+	flags.addTo(r, cmd)
+	return r.addTo(cmd)
+}
+
+func writeBudgets(w io.Writer, report *client.Report) error {
+	writeSpan(w, report.From, report.To)
+	if len(report.Lines) == 0 {
+		fmt.Fprintln(w, "There are no budgets; the setting accounting/budgets has them.")
+		return nil
+	}
+	t := newTable(w)
+	t.alignRight(2)
+	t.alignRight(3)
+	t.alignRight(5)
+	t.row("BUDGET", "OF", "SPENT", "LIMIT", "UNIT", "PART", "LEVEL", "LASTS UNTIL")
+	for _, line := range report.Lines {
+		var of []string
+		for _, key := range []string{"tree", "pool", "user", "label"} {
+			if text := cellText(line.Get(key)); text != "" {
+				of = append(of, key+" "+text)
+			}
+		}
+		number := func(column string) float64 {
+			v, _ := line.Get(column).Float()
+			return v
+		}
+		lasts := "–"
+		if at, err := time.Parse(time.RFC3339Nano, cellText(line.Get("lasts_until"))); err == nil {
+			lasts = at.UTC().Format("2006-01-02 15:04")
+		}
+		t.row(cellText(line.Get("budget")), cmp.Or(strings.Join(of, ", "), "everything"), fmt.Sprintf("%.2f", number("spent")), fmt.Sprintf("%.2f", number("limit")),
+			cellText(line.Get("unit")), fmt.Sprintf("%.1f%%", 100*number("part")), cellText(line.Get("level")), lasts)
+	}
+	return t.flush()
 }
 
 // newReportLinesCommand makes the command of a report that prints some of its columns.
@@ -344,14 +315,18 @@ func newReportSavingsCommand(opts *options) *cobra.Command {
 		Short: "Report how much of what jobs asked for they did not use",
 		Long: `Report about the jobs that ended in a time: the memory that they might have used (LIMIT), that was reserved for them, and that they used at
 most (PEAK). SAVED is limit minus reserved, SLACK is reserved minus peak, NET is saved minus the work of jobs that were aborted because they
-used more than was reserved (OVERDRAFTS). CPU likewise: requested, and RECLAIMED from jobs that did not use it.`,
+used more than was reserved (OVERDRAFTS). CPU likewise: requested, and RECLAIMED from jobs that did not use it.
+
+MIGHT SAVE is for jobs whose tasks do not learn their memory, because memory_reserve_factor is 1: what learning would have saved, computed by the
+same rules from the jobs of the operation that had ended before. MIGHT ABORT is how many of them used more than they would have been given.`,
 		Example: `  weir report savings --month 2026-10
   weir report savings --by pool,user -o csv`,
 	}, (*client.Client).ReportSavings,
 		reportColumn{"JOBS", "jobs", countText}, reportColumn{"LIMIT", "memory_limit_gib_s", gibSeconds}, reportColumn{"RESERVED", "memory_reserved_gib_s", gibSeconds},
 		reportColumn{"PEAK", "memory_peak_gib_s", gibSeconds}, reportColumn{"SAVED", "memory_saved_gib_s", gibSeconds}, reportColumn{"SLACK", "memory_slack_gib_s", gibSeconds},
 		reportColumn{"OVERDRAFTS", "overdrafts", countText}, reportColumn{"NET", "memory_net_gib_s", gibSeconds},
-		reportColumn{"REQUESTED", "cpu_requested_core_s", coreSeconds}, reportColumn{"USED", "cpu_used_core_s", coreSeconds}, reportColumn{"RECLAIMED", "cpu_reclaimed_core_s", coreSeconds})
+		reportColumn{"REQUESTED", "cpu_requested_core_s", coreSeconds}, reportColumn{"USED", "cpu_used_core_s", coreSeconds}, reportColumn{"RECLAIMED", "cpu_reclaimed_core_s", coreSeconds},
+		reportColumn{"MIGHT SAVE", "shadow_saved_gib_s", gibSeconds}, reportColumn{"MIGHT ABORT", "shadow_overdrafts", countText})
 }
 
 func newReportWaitsCommand(opts *options) *cobra.Command {

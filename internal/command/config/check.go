@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Rules between settings.
@@ -85,8 +89,34 @@ func (c *checker) together(a string, hasA bool, b string, hasB bool) {
 	}
 }
 
+// budgets applies the rules between settings of budgets.
+func (c *checker) budgets(a *Accounting) {
+	list := a.Budgets.Value()
+	for i := range list {
+		b := &list[i]
+		path := fmt.Sprintf("scheduler/accounting/budgets/%d", i)
+		if !b.Name.IsSet() {
+			c.refuse(path+"/name", document.RuleMissing, "a budget needs a name")
+		}
+		_, of, ok := b.Limit()
+		switch {
+		case !ok:
+			c.refuse(path, RuleEither, "needs one of cost, cpu, gpu and memory_gib")
+		case of == resource.KindCount && len(a.Prices.Value().Periods.Value()) == 0:
+			c.refuse(path+"/cost", RuleTogether, "needs accounting/prices")
+		}
+		if key, _, _ := strings.Cut(b.Label.Value(), "="); b.Label.IsSet() && !slices.Contains(a.Labels.Value(), key) {
+			c.refuse(path+"/label", document.RuleUnknownValue, "%q is not one of accounting/labels", key)
+		}
+	}
+	for _, name := range ledger.BudgetNames(list) {
+		c.refuse("scheduler/accounting/budgets", document.RuleDuplicateKey, "two budgets are called %q", name)
+	}
+}
+
 func (c *checker) scheduler(s *Scheduler) {
 	c.notifications(&s.Notifications)
+	c.budgets(&s.Accounting)
 	pooltree.CheckTemplates(s.Templates.Value(), func(path string, rule document.Rule, message string) {
 		c.refuse("scheduler/template_pool_tree_config_map/"+path, rule, "%s", message)
 	})

@@ -39,7 +39,7 @@ type NotificationRule struct {
 var (
 	webhookURLs   = document.Texts.That("an address like https://chat.example/hook", document.RuleBadFormat, isWebhook)
 	prefixes      = document.Texts.That("an address or a network like 127.0.0.1 or 127.0.0.0/8", document.RuleBadFormat, isPrefix)
-	noticeKinds   = wordsOf("operation_started", "operation_ended", "starvation", "scheduler_away", "guarantee_broken", "preemption_cycle", "volume_low")
+	noticeKinds   = wordsOf("operation_started", "operation_ended", "starvation", "scheduler_away", "guarantee_broken", "preemption_cycle", "volume_low", "budget")
 	finalStates   = wordsOf("completed", "failed", "aborted")
 	notifications = newGroup([]row[Notifications]{
 		fixed("targets", "Named webhooks and commands. Users choose among the names and choose no address. Only the configuration file can set them.",

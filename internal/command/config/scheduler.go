@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -177,6 +178,8 @@ func eventLog() *group[EventLog] {
 type Accounting struct {
 	Labels            opt[[]string]
 	GuaranteePatience opt[time.Duration]
+	Prices            opt[ledger.PriceList]
+	Budgets           opt[[]ledger.Budget]
 }
 
 func accounting() *group[Accounting] {
@@ -186,6 +189,10 @@ func accounting() *group[Accounting] {
 				func(list []string) bool { return len(list) <= 8 })),
 		live("guarantee_patience", "How long a guarantee must be broken by more than 1 %, or kept again, before an event says so; see notifications.",
 			func(c *Accounting) *opt[time.Duration] { return &c.GuaranteePatience }, timeouts.Default(5*time.Minute)),
+		live("prices", "What usage costs: `currency`, and `prices` with `from`, `tree`, `reserved`, `guarantee`, `surplus` and `lost`, as in a file for weir report usage --prices. Reports about usage then have costs.",
+			func(c *Accounting) *opt[ledger.PriceList] { return &c.Prices }, ledger.PriceListTable.Type()).noFlag(),
+		live("budgets", "How much some accounts may use in a month (UTC): `name`; `tree`, `pool`, `user`, `label` select usage; one of `cost`, `cpu`, `gpu`, `memory_gib` in hours; `warn` is the part after which an event warns (0.8). Budgets limit nothing.",
+			func(c *Accounting) *opt[[]ledger.Budget] { return &c.Budgets }, document.ListOf(ledger.BudgetTable.Type())).noFlag(),
 	})
 }
 

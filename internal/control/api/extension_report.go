@@ -59,6 +59,7 @@ func reportKinds() []reportKind {
 		{"usage", usageKeys, (*call).reportUsage},
 		{"savings", usageKeys, (*call).reportSavings},
 		{"waits", usageKeys, (*call).reportWaits},
+		{"budgets", nil, (*call).reportBudgets},
 		{"forecasts", nil, (*call).reportForecasts},
 	}
 }

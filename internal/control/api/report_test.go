@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func TestAReportStatesWhichGuaranteesWereKept(t *testing.T) {
@@ -36,6 +39,46 @@ func TestAReportStatesWhichGuaranteesWereKept(t *testing.T) {
 	}
 	if a := c.as(token, "get_report", "{report=guarantees}", ""); a.status != 200 || strings.Contains(a.body, "hidden") || !strings.Contains(a.body, "team") {
 		t.Errorf("of all pools the user sees %d %s", a.status, a.body)
+	}
+}
+
+func TestReportsHaveCostsAndBudgets(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "team", "hidden")
+	if n := c.node("get_report", "{report=usage}"); !dug(n, "currency").IsEntity() {
+		t.Errorf("without prices there is a currency: %v", n)
+	}
+	price := ledger.PricePeriod{Surplus: document.Some(ledger.Prices{CPU: document.Some(36_000_000.)})}
+	settings := c.Server.Settings()
+	settings.Prices = ledger.PriceList{Currency: document.Some("EUR"), Periods: document.Some([]ledger.PricePeriod{price})}
+	settings.Budgets = []ledger.Budget{
+		{Name: document.Some("team"), Pool: document.Some("team"), CPU: document.Some(1e-9)}, {Name: document.Some("secret"), Pool: document.Some("hidden"), Cost: document.Some(5.)},
+	}
+	c.Configure(settings)
+	c.start(job("team", "sleep", 1))
+	var n yson.Node
+	c.eventually("the usage costs something", func() bool {
+		n = c.node("get_report", "{report=usage;by=[pool]}")
+		total, _ := dug(n, "total_micros").Int64()
+		return total > 0
+	})
+	line := dug(n, "lines").Items()[0]
+	if total, cost := dug(n, "total_micros"), dug(line, "cost_micros"); text(n, "currency") != "EUR" || text(line, "line") != "usage" || !total.Equal(cost) {
+		t.Errorf("the report is %v", n)
+	}
+	if n := c.node("get_report", "{report=usage;prices={currency=USD;prices=[{surplus={cpu=0}}]}}"); text(n, "currency") != "USD" {
+		t.Errorf("another price list gives %v", n)
+	}
+	c.refused("get_report", "{report=usage;prices={prices=[{surplus={cpu=cheap}}]}}", "", wire.CodeGeneric, "prices/0/surplus/cpu")
+
+	c.must("create", "{type=user;attributes={name=guard}}", "")
+	c.set("//sys/pools/hidden/@acl", "[{action=deny;subjects=[guard];permissions=[read]}]")
+	lines := dug(c.node("get_report", "{report=budgets}"), "lines").Items()
+	if len(lines) != 2 || text(lines[0], "budget") != "team" || text(lines[0], "level") != "spent" || text(lines[1], "unit") != "EUR" || text(lines[1], "level") != "within" {
+		t.Errorf("budgets are %v", lines)
+	}
+	if a := c.as(c.give("guard"), "get_report", "{report=budgets}", ""); a.status != 200 || strings.Contains(a.body, "secret") || !strings.Contains(a.body, "team") {
+		t.Errorf("the user sees %d %s", a.status, a.body)
 	}
 }
 

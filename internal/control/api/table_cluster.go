@@ -54,15 +54,16 @@ var poolCommands = []command{
 		run: getHistory,
 	},
 	{
-		name: "get_report", about: "reports about the past: which guarantees were kept and why others were not, who preempted whom, who used what; amounts are in units × seconds", needs: readReport,
+		name: "get_report", about: "reports about the past: which guarantees were kept and why others were not, who preempted whom, who used what and what it costs, how much of budgets is spent; amounts are in units × seconds", needs: readReport,
 		parameters: []parameter{
-			{"report", aString, required, "the report: guarantees, preemptions, usage, savings, waits or forecasts"},
+			{"report", aString, required, "the report: guarantees, preemptions, usage, savings, waits, budgets or forecasts"},
 			thePoolTree,
 			{"pool", aString, "", "one pool; all by default"},
 			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},
 			{"to_time", aTime, "now", "the end, rounded up to an hour"},
 			{"by", someStrings, "", "what divides the lines: day for guarantees; tree, pool, user, day and label:NAME for usage, savings and waits"},
 			{"verify", aBoolean, "false", "for guarantees: recomputes the books from the log of facts and adds `verification`: whether they are equal, or where they differ"},
+			{"prices", aMap, "the setting accounting/prices", "for usage: a price list; with prices, lines have `cost_micros`, in millionths of `currency`"},
 		},
 		run: getReport,
 	},

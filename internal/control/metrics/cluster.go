@@ -101,6 +101,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 	c.collectTrees(to)
 	c.collectNodes(to)
 	c.collectWork(to)
+	c.collectBudgets(to)
 	c.collectTimes(to)
 	c.collectStore(to)
 }
@@ -317,6 +318,10 @@ func (c *cluster) collectWork(to sink) {
 	to.value(preemptionCycles, float64(c.server.Counters().PreemptionCycles))
 	for i := range c.trees {
 		t := &c.trees[i]
+		saved := c.server.SavedAmounts(t.name)
+		for _, k := range [...]resource.Kind{resource.CPU, resource.Memory} {
+			to.value(savedAmounts, saved[k].Seconds()/float64(k.Scale()), t.name, k.String())
+		}
 		lost := c.server.PreemptionLosses(t.name)
 		for rule := range ledger.RuleCount {
 			for _, k := range resource.Kinds {
@@ -325,6 +330,13 @@ func (c *cluster) collectWork(to sink) {
 				}
 			}
 		}
+	}
+}
+
+func (c *cluster) collectBudgets(to sink) {
+	states := c.server.BudgetParts()
+	for i := range states {
+		to.value(budgetSpent, states[i].Part(), states[i].Name.Value())
 	}
 }
 

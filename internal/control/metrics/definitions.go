@@ -92,6 +92,8 @@ const (
 	preemptions
 	preemptionCycles
 	preemptionLost
+	budgetSpent
+	savedAmounts
 
 	heartbeatLatency
 	heartbeatProcessing
@@ -192,6 +194,8 @@ var Definitions = [metricCount]Definition{
 	preemptions:       {"weir_preemptions_total", "Jobs that were preempted, by reason", "counter", []string{"reason"}},
 	preemptionCycles:  {"weir_preemption_cycles_total", "Cycles of operations that preempted each other in turn", "counter", nil},
 	preemptionLost:    {"weir_preemption_lost_amount_seconds_total", "Work that preempted jobs lost, in units × seconds, by the rule that preempted them, since this scheduler leads", "counter", []string{"tree", "resource", "rule"}},
+	savedAmounts:      {"weir_saved_amount_seconds_total", "What ended jobs did not hold of what they asked for, in units × seconds: memory of limits that was not reserved, and CPU that was reclaimed, since this scheduler leads", "counter", []string{"tree", "resource"}},
+	budgetSpent:       {"weir_budget_spent_ratio", "How much of a budget is spent in this month, as a part of it; 1 is all", "gauge", []string{"budget"}},
 
 	heartbeatLatency:    {"weir_heartbeat_latency_seconds", "Time from a node's report to the answer, including commits", "histogram", nil},
 	heartbeatProcessing: {"weir_heartbeat_processing_seconds", "Time that the scheduler's loop spent on a heartbeat, all scheduling stages together", "histogram", nil},

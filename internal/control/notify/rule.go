@@ -27,6 +27,8 @@ const (
 	PreemptionCycle Kind = "preemption_cycle"
 	// VolumeLow: the volume of a burst pool runs out soon.
 	VolumeLow Kind = "volume_low"
+	// BudgetLow: a budget is low or spent.
+	BudgetLow Kind = "budget"
 
 	// dropped tells a target how many notifications it has missed.
 	dropped Kind = "dropped"
@@ -35,13 +37,13 @@ const (
 )
 
 // Kinds are what rules can name.
-var Kinds = []Kind{OperationStarted, OperationEnded, Starvation, SchedulerAway, GuaranteeBroken, PreemptionCycle, VolumeLow}
+var Kinds = []Kind{OperationStarted, OperationEnded, Starvation, SchedulerAway, GuaranteeBroken, PreemptionCycle, VolumeLow, BudgetLow}
 
 // kindOf has the kinds of events.
 var kindOf = map[string]Kind{
 	"operation_running": OperationStarted, "operation_completed": OperationEnded, "operation_failed": OperationEnded,
 	"operation_aborted": OperationEnded, "starvation_started": Starvation, "scheduler_started": SchedulerAway,
-	"guarantee_broken": GuaranteeBroken, "preemption_cycle": PreemptionCycle, "volume_low": VolumeLow,
+	"guarantee_broken": GuaranteeBroken, "preemption_cycle": PreemptionCycle, "volume_low": VolumeLow, "budget": BudgetLow,
 }
 
 // endOfStarvation is the event that makes a notification of starvation unnecessary if it was not sent yet.
@@ -49,7 +51,7 @@ const endOfStarvation = "starvation_finished"
 
 // EventTypes are the types of events that a notifier reads.
 var EventTypes = []string{
-	"guarantee_broken", "operation_aborted", "operation_completed", "operation_failed", "operation_running", "preemption_cycle", "scheduler_started",
+	"budget", "guarantee_broken", "operation_aborted", "operation_completed", "operation_failed", "operation_running", "preemption_cycle", "scheduler_started",
 	endOfStarvation, "starvation_started", "volume_low",
 }
 

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/core"
@@ -129,100 +126,25 @@ func sizingOf(job *Job, ran time.Duration, usage *operation.Usage, overdrafted b
 	return s
 }
 
+// shadow returns what learning would do for the jobs of a task, nil if the task learns. It is forgotten with the term.
+func (op *activeOperation) shadow(config *operation.MemoryConfig, task int32) *operation.Shadow {
+	spec := op.record.Spec
+	if config == nil || spec.IsExternal() {
+		return nil
+	}
+	if op.shadows == nil {
+		op.shadows = make([]*operation.Shadow, len(spec.Tasks))
+		for i := range op.shadows {
+			op.shadows[i] = operation.ShadowOf(&spec.Tasks[i].Value, config)
+		}
+	}
+	return op.shadows[task]
+}
+
 // saved returns what a reserve is below the limit of which it is a part.
 func saved(reserve int64, factor float64) int64 {
 	if factor <= 0 || factor >= 1 {
 		return 0
 	}
 	return max(int64(float64(reserve)/factor)-reserve, 0)
-}
-
-// UsageReport states who used what.
-type UsageReport struct {
-	// From and To are the time that the sums are about; see GuaranteeReport.
-	From, To time.Time
-	Lines    []UsageLine
-}
-
-// UsageLine is the usage of a group of accounts. Keys have a value for each thing that divides the report.
-type UsageLine struct {
-	Keys []string
-	// Pools are the pools of the accounts in it, by tree and pool.
-	Pools []ledger.Pool
-	ledger.UsageSums
-}
-
-// LabelPrefix precedes the name of a label that divides a report.
-const LabelPrefix = "label:"
-
-// UsageKeys are what divides reports about usage, besides labels.
-var UsageKeys = []string{"tree", "pool", "user", "day"}
-
-// Usage returns who used what, including the last seconds if this server leads. by lists what divides the lines. Lines
-// have only accounts of pools that readable accepts.
-func (s *Server) Usage(ctx context.Context, q ReportQuery, by []string, readable func(ledger.Pool) bool) (*UsageReport, error) {
-	rows, span, err := s.tallies(ctx, &q)
-	if err != nil {
-		return nil, err
-	}
-	report := &UsageReport{From: span.from, To: span.to}
-	reader := ledger.NewUsage()
-	days := map[time.Time][]ledger.TallyRow{}
-	for _, row := range rows {
-		day := time.Time{}
-		if slices.Contains(by, "day") {
-			day = ledger.Day.Start(row.Start)
-		}
-		days[day] = append(days[day], row)
-	}
-	lines := map[string]*UsageLine{}
-	for day, rows := range days {
-		accounts, sums, err := reader.Accounts.Total(rows)
-		if err != nil {
-			return nil, err
-		}
-		for i := range accounts {
-			a := &accounts[i]
-			pool := ledger.Pool{Tree: a.Tree, Name: a.Pool}
-			if !readable(pool) {
-				continue
-			}
-			keys := keysOf(a, day, by)
-			name := strings.Join(keys, "\x1f")
-			line := lines[name]
-			if line == nil {
-				line = &UsageLine{Keys: keys}
-				lines[name] = line
-			}
-			if !slices.Contains(line.Pools, pool) {
-				line.Pools = append(line.Pools, pool)
-			}
-			line.Add(sums[*a])
-		}
-	}
-	for _, line := range lines {
-		slices.SortFunc(line.Pools, ledger.ComparePools)
-		report.Lines = append(report.Lines, *line)
-	}
-	slices.SortFunc(report.Lines, func(a, b UsageLine) int { return slices.Compare(a.Keys, b.Keys) })
-	return report, nil
-}
-
-func keysOf(a *ledger.Account, day time.Time, by []string) []string {
-	keys := make([]string, len(by))
-	for i, key := range by {
-		switch key {
-		case "tree":
-			keys[i] = a.Tree
-		case "pool":
-			keys[i] = a.Pool
-		case "user":
-			keys[i] = a.User
-		case "day":
-			keys[i] = day.Format(time.DateOnly)
-		default:
-			keys[i] = a.Label(strings.TrimPrefix(key, LabelPrefix))
-		}
-	}
-	return keys
 }

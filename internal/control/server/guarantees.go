@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -303,35 +304,24 @@ const (
 func (s *Server) Guarantees(ctx context.Context, q GuaranteeQuery) (*GuaranteeReport, error) {
 	span := spanOf(time.Now(), q.From, q.To)
 	report := &GuaranteeReport{From: span.from, To: span.to}
+	rows, err := s.guaranteeRows(ctx, q.Tree, q.Pool, span)
+	if err != nil {
+		return nil, err
+	}
 	type key struct {
 		ledger.Pool
-		level ledger.Level
 		start time.Time
 	}
-	data := map[key][]byte{}
-	for _, part := range span.parts {
-		rows, err := s.store.Ledger(ctx, store.LedgerQuery{Tree: q.Tree, Pool: q.Pool, Level: int32(part.level), From: part.from, To: part.to})
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range ledgerRows(rows) {
-			data[key{row.Pool, row.Level, row.Start}] = row.Data
-		}
-	}
-	for _, row := range s.unflushed() {
-		if (q.Tree == "" || q.Tree == row.Tree) && (q.Pool == "" || q.Pool == row.Name) && !row.Start.Before(report.From) && row.Start.Before(report.To) {
-			data[key{row.Pool, row.Level, row.Start}] = row.Data
-		}
-	}
 	sums := map[key]*ledger.ByResource{}
-	for k, packed := range data {
-		by, err := ledger.Decode(packed)
+	for i := range rows {
+		row := &rows[i]
+		by, err := ledger.Decode(row.Data)
 		if err != nil {
 			return nil, err
 		}
-		line := key{Pool: k.Pool}
+		line := key{Pool: row.Pool}
 		if q.ByDay {
-			line.start = ledger.Day.Start(k.start)
+			line.start = ledger.Day.Start(row.Start)
 		}
 		if sums[line] == nil {
 			sums[line] = &ledger.ByResource{}
@@ -352,6 +342,31 @@ func (s *Server) Guarantees(ctx context.Context, q GuaranteeQuery) (*GuaranteeRe
 		return cmp.Or(ledger.ComparePools(a.Pool, b.Pool), a.Day.Compare(b.Day), cmp.Compare(a.Resource, b.Resource))
 	})
 	return report, nil
+}
+
+// guaranteeRows returns the books of guarantees over a time, each period once, in no order. Empty names select all.
+func (s *Server) guaranteeRows(ctx context.Context, tree, pool string, span span) ([]ledger.Row, error) {
+	type key struct {
+		ledger.Pool
+		level ledger.Level
+		start time.Time
+	}
+	rows := map[key]ledger.Row{}
+	for _, part := range span.parts {
+		list, err := s.store.Ledger(ctx, store.LedgerQuery{Tree: tree, Pool: pool, Level: int32(part.level), From: part.from, To: part.to})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range ledgerRows(list) {
+			rows[key{row.Pool, row.Level, row.Start}] = row
+		}
+	}
+	for _, row := range s.unflushed() {
+		if (tree == "" || tree == row.Tree) && (pool == "" || pool == row.Name) && !row.Start.Before(span.from) && row.Start.Before(span.to) {
+			rows[key{row.Pool, row.Level, row.Start}] = row
+		}
+	}
+	return slices.Collect(maps.Values(rows)), nil
 }
 
 // unflushed returns the sums that the store does not have yet.

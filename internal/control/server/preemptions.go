@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
@@ -41,7 +42,14 @@ func (t *term) enterEnd(op *activeOperation, job *Job, end ledger.End, outcome l
 	}
 	ran := max(t.now.Sub(job.Start), 0)
 	sizing := sizingOf(job, ran, usage, overdrafted)
-	b.usage.Job(t.now, t.accountOf(op, job.Tree, op.pool(job.Tree)), outcome, &job.Usage, ran, &sizing)
+	account := t.accountOf(op, job.Tree, op.pool(job.Tree))
+	b.usage.Job(t.now, account, outcome, &job.Usage, ran, &sizing)
+	if outcome == ledger.Completed && usage != nil {
+		if shadow := op.shadow(t.server.settings().Core.Memory, job.Task); shadow != nil {
+			saved, overdraft := shadow.Job(usage)
+			b.usage.Shadow(t.now, account, &job.Usage, ran, saved, overdraft)
+		}
+	}
 }
 
 // noticeCycles logs operations that preempt each other in turn.
@@ -99,7 +107,8 @@ const mostCycles = 100
 
 // Preemptions returns the preemptions of a time, including the last seconds if this server leads.
 func (s *Server) Preemptions(ctx context.Context, q ReportQuery) (*PreemptionReport, error) {
-	rows, span, err := s.tallies(ctx, &q)
+	span := spanOf(time.Now(), q.From, q.To)
+	rows, err := s.tallies(ctx, q.Tree, span)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +134,16 @@ func (s *Server) Preemptions(ctx context.Context, q ReportQuery) (*PreemptionRep
 		Types: []string{"preemption_cycle"}, Tree: q.Tree, From: span.from, To: span.to, Limit: mostCycles,
 	})
 	return report, err
+}
+
+// SavedAmounts returns what jobs of a tree did not hold of what they asked for, since this server started to lead.
+func (s *Server) SavedAmounts(tree string) (sum ledger.AmountSums) {
+	s.books.mutex.Lock()
+	defer s.books.mutex.Unlock()
+	if s.books.usage == nil || !s.Leading() {
+		return sum
+	}
+	return s.books.usage.Saved(tree)
 }
 
 // span is the time of a report and the levels of rows that it consists of.
@@ -164,8 +183,7 @@ func spanOf(now, from, to time.Time) span {
 }
 
 // tallies returns the rows of all kinds for a report: each period once.
-func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow, span, error) {
-	span := spanOf(time.Now(), q.From, q.To)
+func (s *Server) tallies(ctx context.Context, tree string, span span) ([]ledger.TallyRow, error) {
 	type key struct {
 		kind, tree string
 		start      time.Time
@@ -173,9 +191,9 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 	var rows []ledger.TallyRow
 	at := map[key]int{}
 	for _, part := range span.parts {
-		list, err := s.store.Tallies(ctx, store.TallyQuery{Tree: q.Tree, Level: int32(part.level), From: part.from, To: part.to})
+		list, err := s.store.Tallies(ctx, store.TallyQuery{Tree: tree, Level: int32(part.level), From: part.from, To: part.to})
 		if err != nil {
-			return nil, span, err
+			return nil, err
 		}
 		for _, row := range list {
 			if part.level == ledger.Hour {
@@ -185,7 +203,7 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 		}
 	}
 	for _, row := range s.unflushedTallies() {
-		if q.Tree != "" && q.Tree != row.Tree || row.Start.Before(span.from) || !row.Start.Before(span.to) {
+		if tree != "" && tree != row.Tree || row.Start.Before(span.from) || !row.Start.Before(span.to) {
 			continue
 		}
 		if i, there := at[key{row.Kind, row.Tree, row.Start}]; there {
@@ -194,7 +212,7 @@ func (s *Server) tallies(ctx context.Context, q *ReportQuery) ([]ledger.TallyRow
 			rows = append(rows, row)
 		}
 	}
-	return rows, span, nil
+	return rows, nil
 }
 
 // unflushedTallies returns the hours that the store does not have yet.
@@ -204,7 +222,8 @@ func (s *Server) unflushedTallies() []ledger.TallyRow {
 	if s.books.preemptions == nil || !s.Leading() {
 		return nil
 	}
-	return append(s.books.preemptions.Unflushed(), s.books.usage.Accounts.Unflushed()...)
+	usage := s.books.usage
+	return slices.Concat(s.books.preemptions.Unflushed(), usage.Accounts.Unflushed(), usage.Shadows.Unflushed())
 }
 
 // PreemptionLosses returns the work that preempted jobs of a tree have lost, by rule, since this server

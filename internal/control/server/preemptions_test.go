@@ -2,11 +2,15 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -50,7 +54,9 @@ func TestPreemptionsAreReportedAndStored(t *testing.T) {
 func usageOfUser(t *testing.T, s *Server, by string) map[string]ledger.UsageSums {
 	t.Helper()
 	now := time.Now()
-	report, err := s.Usage(t.Context(), ReportQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}, []string{by}, func(ledger.Pool) bool { return true })
+	report, err := s.Usage(t.Context(), UsageQuery{
+		ReportQuery: ReportQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}, By: []string{by}, Readable: func(ledger.Pool) bool { return true },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +67,50 @@ func usageOfUser(t *testing.T, s *Server, by string) map[string]ledger.UsageSums
 	return lines
 }
 
+// checkCosts checks what usage costs at one unit of money for a core·s, used or promised, and that budgets are logged once.
+func checkCosts(t *testing.T, s *scheduler, seconds float64) {
+	t.Helper()
+	now := time.Now()
+	report, err := s.Usage(t.Context(), UsageQuery{
+		ReportQuery: ReportQuery{From: now.Add(-time.Hour), To: now.Add(time.Hour)}, By: []string{"pool"},
+		Readable: func(ledger.Pool) bool { return true }, Prices: &s.settings().Prices,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Lines) != 2 || report.Lines[0].Reserved || !report.Lines[1].Reserved || report.Lines[1].Micros == 0 {
+		t.Fatalf("lines are %+v", report.Lines)
+	}
+	if got := float64(report.Lines[0].Micros) / 1e6; math.Abs(got-seconds) > 1e-5 || report.Total != report.Lines[0].Micros+report.Lines[1].Micros {
+		t.Errorf("%v core·s cost %v, all %d", seconds, got, report.Total)
+	}
+	for range 2 {
+		if err := s.tellBudgets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states := s.BudgetParts()
+	if len(states) != 2 || math.Abs(states[0].Spent-seconds) > 1e-5 || states[0].Level != ledger.BudgetSpent || states[1].Spent != 0 || states[1].Level != ledger.BudgetWithin {
+		t.Errorf("budgets are %+v", states)
+	}
+	s.eventually("the log says once that the budget is spent", func() bool {
+		events, _, err := s.Store().Events(t.Context(), store.EventFilter{Types: []string{"budget"}, Limit: 10})
+		if err != nil || len(events) > 1 {
+			t.Fatalf("%+v, %v", events, err)
+		}
+		return len(events) == 1
+	})
+}
+
 func TestUsageIsAccountedByUserAndLabel(t *testing.T) {
 	settings := quickSettings()
 	settings.AccountingLabels = []string{"team"}
+	price := ledger.Prices{CPU: document.Some(3600.)}
+	settings.Prices = ledger.PriceList{Periods: document.Some([]ledger.PricePeriod{{Guarantee: document.Some(price), Surplus: document.Some(price), Reserved: document.Some(price)}})}
+	settings.Budgets = []ledger.Budget{
+		{Name: document.Some("search"), Label: document.Some("team=search"), Pool: document.Some(pooltree.RootName), Cost: document.Some(1e-3)},
+		{Name: document.Some("other"), Label: document.Some("team=other"), CPU: document.Some(1e-3)},
+	}
 	s := leadWith(t, t.TempDir(), Options{Settings: settings})
 	s.pools("{pools: {p: {strong_guarantee_resources: {cpu: 1}}}}")
 	m := newMachine(t, "node-1", 2)
@@ -87,6 +134,7 @@ func TestUsageIsAccountedByUserAndLabel(t *testing.T) {
 	if got.Held[resource.CPU].IsZero() || got.Ended[ledger.Completed][resource.CPU].IsZero() || got.Started != 1 {
 		t.Errorf("got %+v", got)
 	}
+	checkCosts(t, s, got.Held[resource.CPU].Seconds()/100)
 	users := usageOfUser(t, New(Options{Store: s.Store()}), "user")
 	for user, sums := range users {
 		if sums != got {

@@ -89,6 +89,7 @@ type Server struct {
 	registry      *Registry
 	chronicle     chronicle
 	books         books
+	budgets       atomic.Pointer[[]BudgetState] // as of the last minute; see BudgetParts
 	alerts        alertBoard
 	glass         glassCase
 	past          past

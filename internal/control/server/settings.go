@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 )
@@ -84,6 +85,9 @@ type Settings struct {
 	StarvationEvents bool
 	// AccountingLabels are the annotations of operations by which reports can divide usage, in order.
 	AccountingLabels []string
+	// Prices are what usage costs, and Budgets how much of it the log warns of.
+	Prices  ledger.PriceList
+	Budgets []ledger.Budget
 	// GuaranteePatience is how long a guarantee must be broken, or kept again, before the event log
 	// says so.
 	GuaranteePatience time.Duration

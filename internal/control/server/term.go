@@ -139,6 +139,8 @@ type activeOperation struct {
 	begun         bool    // a job of it has started in this term
 	waited        bool    // its wait for the first job is accounted
 	labels        *string // of its account; nil until it has one
+	// shadows are what learning would do for its tasks; nil until the first end of a job.
+	shadows []*operation.Shadow
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }
@@ -174,6 +176,7 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.committer(ctx) })
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.verifyNightly(ctx) })
+	workers.Go(func() { t.watchBudgets(ctx) })
 	workers.Go(func() { t.collectContents(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
 	t.server.forecasts.forgetNews()

@@ -45,6 +45,12 @@ func (s Sum) min(other Sum) Sum {
 	return other
 }
 
+// beyond returns by how much the sum exceeds another one, zero if it does not.
+func (s Sum) beyond(other Sum) Sum {
+	s.Subtract(s.min(other))
+	return s
+}
+
 // Seconds returns the sum as amount × seconds. The result is rounded.
 func (s Sum) Seconds() float64 {
 	return (math.Ldexp(float64(s.hi), 64) + float64(s.lo)) / 1e6

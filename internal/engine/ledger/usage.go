@@ -52,12 +52,15 @@ func (a *Account) Label(key string) string {
 		return OtherLabels
 	}
 	for part := range strings.SplitSeq(a.Labels, labelSeparator) {
-		if name, value, _ := strings.Cut(part, "="); name == key {
+		if name, value, _ := cutLabel(part); name == key {
 			return value
 		}
 	}
 	return ""
 }
+
+// cutLabel divides a label into its name and its value.
+func cutLabel(text string) (name, value string, found bool) { return strings.Cut(text, "=") }
 
 // Outcome is what became of a job. Its numbers are stored.
 type Outcome uint8
@@ -120,6 +123,15 @@ func (s *UsageSums) counts() []*int64 {
 	return list
 }
 
+// Surplus is what its jobs held beyond what guarantees of the pool covered.
+func (s *UsageSums) Surplus() AmountSums {
+	surplus := s.Held
+	for k := range surplus {
+		surplus[k].Subtract(s.Guaranteed[k])
+	}
+	return surplus
+}
+
 // Add adds the sums of another time or account.
 func (s *UsageSums) Add(other *UsageSums) {
 	mine, theirs := s.amounts(), other.amounts()
@@ -164,6 +176,40 @@ var usageForm = form[Account, UsageSums]{
 	},
 }
 
+// ShadowSums say what learning would have done with the memory of jobs whose tasks do not learn. They count jobs that
+// completed in this time.
+type ShadowSums struct {
+	Jobs  int64
+	Saved Sum // memory
+	// Overdrafts is how many jobs would have used more than they were given, and Lost their work.
+	Overdrafts int64
+	Lost       AmountSums
+}
+
+// Add adds the sums of another time or account.
+func (s *ShadowSums) Add(other *ShadowSums) {
+	s.Jobs += other.Jobs
+	s.Saved.Add(other.Saved)
+	s.Overdrafts += other.Overdrafts
+	s.Lost.plus(&other.Lost)
+}
+
+var shadowForm = form[Account, ShadowSums]{
+	name: "shadow", compare: usageForm.compare, add: (*ShadowSums).Add,
+	encode: func(data []byte, a *Account, s *ShadowSums) []byte {
+		data = appendText(appendText(appendText(appendText(data, a.Tree), a.Pool), a.User), a.Labels)
+		data = binary.AppendUvarint(binary.AppendUvarint(data, uint64(s.Jobs)), uint64(s.Overdrafts))
+		return s.Lost.encode(s.Saved.encode(data))
+	},
+	decode: func(r *reader) (a Account, s ShadowSums) {
+		a = Account{Tree: r.text(), Pool: r.text(), User: r.text(), Labels: r.text()}
+		s.Jobs, s.Overdrafts = int64(r.number()), int64(r.number())
+		s.Saved.hi, s.Saved.lo = r.number(), r.number()
+		s.Lost = r.amounts()
+		return a, s
+	},
+}
+
 // Seat is an operation in a tree.
 type Seat struct {
 	Operation int32
@@ -173,10 +219,12 @@ type Seat struct {
 // Usage is the ledger of usage. Times must not go back.
 type Usage struct {
 	Accounts *Tally[Account, UsageSums]
+	Shadows  *Tally[Account, ShadowSums]
 	open     map[Account]*holding
 	seats    map[Seat]*seat
 	labels   map[string]bool // those of the month
 	month    int64
+	saved    map[string]*AmountSums // by tree, since the ledger was made
 }
 
 // holding is what an account holds now.
@@ -196,7 +244,7 @@ type seat struct {
 
 // NewUsage returns an empty ledger.
 func NewUsage() *Usage {
-	return &Usage{Accounts: newTally(usageForm), open: map[Account]*holding{}, seats: map[Seat]*seat{}, labels: map[string]bool{}}
+	return &Usage{Accounts: newTally(usageForm), Shadows: newTally(shadowForm), open: map[Account]*holding{}, seats: map[Seat]*seat{}, labels: map[string]bool{}, saved: map[string]*AmountSums{}}
 }
 
 // Admit returns the account of an operation: its labels are replaced if there are too many
@@ -313,6 +361,37 @@ func (u *Usage) Job(now time.Time, a Account, outcome Outcome, held *resource.Am
 	line.Jobs[outcome]++
 	line.Ended[outcome].Add(held, ran)
 	line.Add(&UsageSums{Sizing: *sizing})
+	saved := u.saved[a.Tree]
+	if saved == nil {
+		saved = &AmountSums{}
+		u.saved[a.Tree] = saved
+	}
+	var used AmountSums
+	used.Add(held, ran)
+	saved[resource.Memory].Add(sizing.Limit.beyond(sizing.Given[resource.Memory]))
+	saved[resource.CPU].Add(sizing.Given[resource.CPU].beyond(used[resource.CPU]))
+}
+
+// Saved returns what jobs of a tree that have ended since the ledger was made did not hold of what they asked for: memory of
+// their limits that was not reserved, and CPU that was reclaimed.
+func (u *Usage) Saved(tree string) (sum AmountSums) {
+	if saved := u.saved[tree]; saved != nil {
+		sum = *saved
+	}
+	return sum
+}
+
+// Shadow enters what learning would have done with a job of an account that completed: how much memory it would have
+// saved, or that the job would have used more than it was given.
+func (u *Usage) Shadow(now time.Time, a Account, held *resource.Amounts, ran time.Duration, saved int64, overdraft bool) {
+	line := u.Shadows.line(now, a.Tree, a)
+	line.Jobs++
+	if overdraft {
+		line.Overdrafts++
+		line.Lost.Add(held, ran)
+	} else {
+		line.Saved.AddAmount(saved, ran)
+	}
 }
 
 // Wait enters that an operation has started its first job.
@@ -340,7 +419,7 @@ const UsageStanding = "usage_standing"
 // Flush returns the rows that have changed since the last flush, with one that has what all accounts hold.
 func (u *Usage) Flush(now time.Time) []TallyRow {
 	u.Advance(now)
-	rows := u.Accounts.Flush(now)
+	rows := append(u.Accounts.Flush(now), u.Shadows.Flush(now)...)
 	if len(rows) == 0 {
 		return nil
 	}
@@ -359,6 +438,9 @@ func (u *Usage) Flush(now time.Time) []TallyRow {
 // are entered, or Settle.
 func (u *Usage) Restore(rows []TallyRow, flushed, now time.Time) error {
 	if err := u.Accounts.Restore(rows, flushed); err != nil {
+		return err
+	}
+	if err := u.Shadows.Restore(rows, flushed); err != nil {
 		return err
 	}
 	since := flushed

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,45 @@ func TestLabels(t *testing.T) {
 	}
 	if got := u.Admit(noon.AddDate(0, 1, 0), Account{Labels: "n=more"}); got.Label("n") != "more" {
 		t.Errorf("labels of the next month are %q", got.Labels)
+	}
+}
+
+func TestWhatLearningWouldSaveIsKeptOverKills(t *testing.T) {
+	u := NewUsage()
+	held := amount(resource.Memory, 1000)
+	u.Shadow(noon, ann, &held, time.Second, 600, false)
+	u.Shadow(noon, ann, &held, time.Second, 0, true)
+	rows := u.Flush(noon.Add(10 * time.Second))
+	u = NewUsage()
+	if err := u.Restore(rows, noon.Add(10*time.Second), noon.Add(30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	u.Shadow(noon.Add(time.Minute), ann, &held, time.Second, 400, false)
+	rows = u.Flush(noon.Add(2 * time.Hour))
+	for _, level := range []Level{Hour, Day, Month} {
+		_, sums, err := u.Shadows.Total(slices.DeleteFunc(slices.Clone(rows), func(row TallyRow) bool { return row.Level != level }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := sums[ann]
+		if got == nil || got.Jobs != 3 || got.Overdrafts != 1 || got.Saved.Seconds() != 1000 || got.Lost[resource.Memory].Seconds() != 1000 {
+			t.Errorf("level %d: %+v", level, got)
+		}
+	}
+}
+
+func TestWhatIsSavedIsLimitMinusReserveAndRequestMinusUse(t *testing.T) {
+	u := NewUsage()
+	held, given := amount(resource.CPU, 30), amount(resource.CPU, 100)
+	given[resource.Memory] = 1 << 20
+	sizing := Sizing{}
+	sizing.Given.Add(&given, time.Second)
+	sizing.Limit.AddAmount(3<<20, time.Second)
+	u.Job(noon, ann, Completed, &held, time.Second, &sizing)
+	if got := u.Saved("default"); got[resource.CPU].Seconds() != 70 || got[resource.Memory].Seconds() != 2<<20 {
+		t.Errorf("saved are %v", got)
+	}
+	if got := u.Saved("other"); got != (AmountSums{}) {
+		t.Errorf("a tree without jobs saved %v", got)
 	}
 }

@@ -84,6 +84,9 @@ type Ensemble struct {
 	Seed     uint64
 	Replicas int           // zero: Replicas
 	Horizon  time.Duration // zero: Horizon
+	// Only, if not nil, chooses the operations to answer for. A replica stops when they
+	// have ended, which changes no answer.
+	Only func(core.OperationID) bool
 	// Pace, if not nil, is called every few milliseconds of work. It may wait.
 	Pace func()
 }
@@ -100,7 +103,7 @@ func (e *Ensemble) Run(ctx context.Context, model *Model, started Started) (*Fut
 	if replicas == 0 {
 		replicas = Replicas
 	}
-	all := newOutcomes(e.Core, replicas)
+	all := newOutcomes(e.Core, replicas, e.Only)
 	for i := range replicas {
 		if err := e.replica(ctx, model.Replica(seed.At(i), laws), all.at(i)); err != nil {
 			return nil, err
@@ -174,8 +177,11 @@ type outcomes struct {
 	ends       [][]float64
 }
 
-func newOutcomes(c *core.Core, replicas int) *outcomes {
+func newOutcomes(c *core.Core, replicas int, only func(core.OperationID) bool) *outcomes {
 	o := &outcomes{operations: c.Live(), index: map[core.OperationID]int{}}
+	if only != nil {
+		o.operations = slices.DeleteFunc(o.operations, func(id core.OperationID) bool { return !only(id) })
+	}
 	slices.Sort(o.operations)
 	for i, id := range o.operations {
 		o.index[id] = i

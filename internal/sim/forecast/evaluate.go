@@ -219,19 +219,15 @@ func (e *evaluation) forecast(now time.Time, id core.OperationID, a *arrival) {
 	ensemble := Ensemble{
 		Base: ahead.Base{Core: e.core, Now: now, HeartbeatPeriod: e.scenario.HeartbeatPeriod, UpdatePeriod: e.scenario.UpdatePeriod},
 		Seed: uint64(e.seed.At(int(id))),
+		Only: func(other core.OperationID) bool { return other == id },
 	}
 	futures, err := ensemble.Run(e.ctx, e.model, func(other core.OperationID) bool { return e.operations[other].started })
 	if err != nil {
 		e.err = err
 		return
 	}
-	var future Future
-	for _, f := range futures.List {
-		if f.Operation == id {
-			future = f
-		}
-	}
-	single := e.singleRuns(&ensemble, id)
+	future := futures.List[0]
+	single := e.singleRuns(&ensemble)
 	if e.err != nil {
 		return
 	}
@@ -254,7 +250,7 @@ func (e *evaluation) forecast(now time.Time, id core.OperationID, a *arrival) {
 
 // singleRuns returns what one run says, with mean run times and with limits. The log
 // has no limits: the longest run of the user so far is used.
-func (e *evaluation) singleRuns(ensemble *Ensemble, id core.OperationID) (answers [2][TargetCount]Quantiles) {
+func (e *evaluation) singleRuns(ensemble *Ensemble) (answers [2][TargetCount]Quantiles) {
 	laws := e.model.Laws(e.core, ensemble.Now)
 	for i, durations := range [2]sim.Durations{
 		func(a sim.Attempt) time.Duration {
@@ -268,13 +264,12 @@ func (e *evaluation) singleRuns(ensemble *Ensemble, id core.OperationID) (answer
 			return older(longest.Seconds(), a.Age)
 		},
 	} {
-		outcomes := newOutcomes(e.core, 1)
+		outcomes := newOutcomes(e.core, 1, ensemble.Only)
 		if err := ensemble.replica(e.ctx, durations, outcomes.at(0)); err != nil {
 			e.err = err
 			return answers
 		}
-		at := outcomes.index[id]
-		for target, t := range [TargetCount]float64{outcomes.starts[0][at], outcomes.ends[0][at]} {
+		for target, t := range [TargetCount]float64{outcomes.starts[0][0], outcomes.ends[0][0]} {
 			answers[i][target] = Quantiles{t, t, t}
 		}
 	}

@@ -356,6 +356,29 @@ export interface Blocker {
   task_name?: string;
 }
 
+/** WaterfallRow is how much of what a pool lacks waits for one blocker first. */
+export interface WaterfallRow {
+  code: string;
+  amount: number;
+  waiting_job_count: number;
+  operation_count: number;
+  blocker?: Blocker;
+}
+
+/** PoolExplanation is what a pool demands and does not have; the waterfall sums to the gap. */
+export interface PoolExplanation {
+  pool_tree: string;
+  pool: string;
+  resource: string;
+  gap: number;
+  usage: Amounts;
+  demand: Amounts;
+  guarantee: {resource: string; amount: number; due: number; short: number} | null;
+  waterfall: WaterfallRow[];
+  waiting_operations: {operation: string; pool: string; amount: number; waiting_job_count: number; code: string; text?: string}[];
+  children: {pool: string; usage: number; gap: number}[];
+}
+
 export interface ShareLink {
   pool: string | null;
   fair_share: Amounts;
@@ -646,6 +669,8 @@ export interface Report {
   to_time: string;
   columns: string[];
   lines: ReportLine[];
+  /** currency is that of costs, in reports about usage with prices. */
+  currency?: string;
 }
 
 /** PreemptionReport also says in how many of the minutes with preemptions cycles were proven absent. */

@@ -6,7 +6,7 @@ import type {ReportLine} from '../api/types';
 export type Measure = 'count' | 'core_h' | 'gpu_h' | 'gib_h' | 'seconds' | 'part' | 'text' | 'money';
 
 /** reportNames are the reports of the page, in its order. */
-export const reportNames = ['promises', 'usage', 'waits', 'savings', 'preemptions', 'forecasts'] as const;
+export const reportNames = ['promises', 'usage', 'waits', 'savings', 'budgets', 'preemptions', 'forecasts'] as const;
 export type ReportName = (typeof reportNames)[number];
 
 /** numberOf returns a figure of a line; 0 if it has none. */

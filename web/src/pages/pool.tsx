@@ -23,6 +23,7 @@ import {PoolChanges} from './pool_changes';
 import {PoolCharts} from './pool_charts';
 import {ShareDerivation} from './pool_derivation';
 import {PoolEditor} from './pool_editor';
+import {PoolWhyTab} from './pool_why';
 import {PromisesTab} from './promises';
 import {ResourceTable} from './resource_table';
 
@@ -91,6 +92,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
       <TabProvider value={tab} onUpdate={setTab}>
         <TabList>
           <Tab value="overview">{t('Overview')}</Tab>
+          <Tab value="why">{t('Why')}</Tab>
           <Tab value="charts">{t('Charts')}</Tab>
           <Tab value="operations">{t('Operations')}</Tab>
           {name !== rootName && <Tab value="promises">{t('Promises')}</Tab>}
@@ -100,6 +102,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
         </TabList>
         <div className="tabbody">
           <TabPanel value="overview">{tab === 'overview' && <Overview pool={pool} name={name} path={path} onDerive={() => setDialog('share')} />}</TabPanel>
+          <TabPanel value="why">{tab === 'why' && <PoolWhyTab tree={tree} name={name} />}</TabPanel>
           <TabPanel value="charts">{tab === 'charts' && <PoolCharts tree={tree} name={name} pool={pool} />}</TabPanel>
           <TabPanel value="operations">{tab === 'operations' && <PoolOperations tree={tree} name={name} />}</TabPanel>
           <TabPanel value="promises">{tab === 'promises' && name !== rootName && <PromisesTab tree={tree} name={name} />}</TabPanel>

@@ -8,13 +8,14 @@ import {Command} from '../parts/small';
 import {useCluster} from '../shell/cluster';
 import {useQueryValue} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
+import {BudgetReport} from './reports_budgets';
 import {ForecastReport} from './reports_forecasts';
 import {PreemptionsReport} from './reports_preemptions';
 import {PromisesReport} from './reports_promises';
 import {SavingsReport, UsageReport, WaitsReport} from './reports_usage';
 
 const titles: Record<ReportName, Key> = {
-  promises: 'Promises', usage: 'Usage', waits: 'Waits', savings: 'Savings', preemptions: 'Preemptions', forecasts: 'Forecast accuracy',
+  promises: 'Promises', usage: 'Usage', waits: 'Waits', savings: 'Savings', budgets: 'Budgets', preemptions: 'Preemptions', forecasts: 'Forecast accuracy',
 };
 
 const periodTitles: Record<(typeof periods)[number], Key> = {
@@ -40,7 +41,7 @@ export function ReportsPage() {
   const props = {tree, period: period.value};
   const reports: Record<ReportName, () => React.ReactNode> = {
     promises: () => <PromisesReport {...props} />, usage: () => <UsageReport {...props} />, waits: () => <WaitsReport {...props} />,
-    savings: () => <SavingsReport {...props} />, preemptions: () => <PreemptionsReport {...props} />, forecasts: () => <ForecastReport {...props} />,
+    savings: () => <SavingsReport {...props} />, budgets: () => <BudgetReport {...props} />, preemptions: () => <PreemptionsReport {...props} />, forecasts: () => <ForecastReport {...props} />,
   };
   return (
     <div className="page">

@@ -53,7 +53,7 @@ export function ReportTable({label, report, keys, figures, empty}: ReportTablePr
   const rows = useSorted(report.lines, columns, 'sort');
   return (
     <Grid
-      label={label} columns={columns} rows={rows} rowKey={(line) => keys.map((key) => String(line[key.key])).join('\n')} sort="sort" empty={empty}
+      label={label} columns={columns} rows={rows} rowKey={(line) => [...keys.map((key) => line[key.key]), line['line']].map(String).join('\n')} sort="sort" empty={empty}
       totals={{title: t('Total'), rows}}
     />
   );

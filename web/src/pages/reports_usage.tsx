@@ -22,6 +22,7 @@ const usage: Figure[] = [
   {column: 'used_cpu_core_s', title: 'Measured', hint: 'Core·h that the jobs that ended have used', summed: true, always: true},
   {column: 'lost_cpu_core_s', title: 'Lost', hint: 'Core·h of jobs that were preempted', summed: true, always: true},
   {column: 'failed_jobs', title: 'Failed jobs', summed: true, always: true},
+  {column: 'cost_micros', title: 'Cost', hint: 'By the price list of the cluster; lines without jobs are reserved guarantees', summed: true},
 ];
 
 const waits: Figure[] = [
@@ -42,6 +43,8 @@ const savings: Figure[] = [
   {column: 'cpu_requested_core_s', title: 'Requested, core·h', summed: true, always: true},
   {column: 'cpu_used_core_s', title: 'Used, core·h', summed: true, always: true},
   {column: 'cpu_reclaimed_core_s', title: 'Reclaimed', hint: 'Core·h that CPU reclaim took from jobs that did not use them', summed: true, always: true},
+  {column: 'shadow_saved_gib_s', title: 'Might save', hint: 'GiB·h that learning would have saved for tasks that do not learn their memory', summed: true},
+  {column: 'shadow_overdrafts', title: 'Might abort', hint: 'Jobs of those tasks that would have used more than they were given', summed: true},
 ];
 
 const keyTitles: Record<string, Key> = {tree: 'Tree', pool: 'Pool', user: 'User', day: 'Day'};
@@ -95,6 +98,7 @@ function Lines({tree, period, report, figures, tools, parameters, flags = ''}: L
         {(data) => (
           <>
             <ReportTable label={t('Report')} report={data} keys={keys} figures={figures} empty={t('Nothing is in the books of this time.')} />
+            {data.currency && <p className="muted">{t('Costs are in {currency}, by the price list of the cluster.', {currency: data.currency})}</p>}
             <ReportFoot
               command={commandOf(report, {tree, period}, ` --by ${shellQuote(by.join(','))}${flags}`)} name={`${report}-${period.from.slice(0, 10)}`}
               table={() => csv(...tableOf(data.from_time, data.to_time, data.columns, data.lines))}
