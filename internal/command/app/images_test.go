@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -356,6 +357,94 @@ func TestAJobWhoseImageCannotBeUsedSaysWhy(t *testing.T) {
 	row, jobs = c.endedWith(id)
 	if len(jobs) == 0 || jobs[0].AbortReason != "root_volume_preparation_failed" {
 		t.Errorf("%s: %+v", row.State, jobs)
+	}
+}
+
+// lock makes a registry ask for a token, which only one user gets.
+func lock(handle http.Handler, user, password string) http.Handler {
+	const token = "a-token"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, given, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path == "/token" && name == user && given == password:
+			_, _ = io.WriteString(w, `{"token": "`+token+`"}`)
+		case r.URL.Path == "/token":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.Header.Get("Authorization") == "Bearer "+token:
+			handle.ServeHTTP(w, r)
+		default:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="test"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+}
+
+// Those who start an operation sign in to the registry of its image; nobody else learns how.
+func TestAnImageOfAPrivateRegistry(t *testing.T) {
+	needRoot(t)
+	const secret = "do-not-print"
+	open := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	locked := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if locked {
+			lock(open, "ann", secret).ServeHTTP(w, r)
+			return
+		}
+		open.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	push(t, host+"/a:v1", "private\n")
+	locked = true
+	c := newScheduler(t, withImages(host, ""))
+	with := func(password string) map[string]any {
+		spec := inImage(host+"/a:v1", "touch running; while [ ! -e go ]; do sleep 0.05; done; cat /says >&2; env >&2")
+		if password != "" {
+			spec["secure_vault"] = map[string]any{"docker_auth": map[string]any{"username": "ann", "password": password}}
+		}
+		return spec
+	}
+	for _, password := range []string{"", "wrong-secret"} {
+		if _, err := c.caller().StartOperation(t.Context(), client.Vanilla, with(password)); err == nil || !strings.Contains(err.Error(), "registry_denied") || strings.Contains(err.Error(), "wrong-secret") {
+			t.Errorf("with the password %q: %v", password, err)
+		}
+	}
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, with(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.startNode(2, 2)
+	sandbox := ""
+	c.await("the job runs", func() bool {
+		found, _ := filepath.Glob(filepath.Join(c.directory, "node", "jobs", "*", "sandbox", "running"))
+		if len(found) == 1 {
+			sandbox = filepath.Dir(found[0])
+		}
+		return len(found) == 1
+	})
+	seen := 0
+	err = filepath.WalkDir(c.directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil // files come and go
+		}
+		seen++
+		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte(secret)) {
+			t.Errorf("%s has the password", path)
+		}
+		return nil
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("%d files, %v", seen, err)
+	}
+	if o, err := c.caller().GetOperation(t.Context(), id, "full_spec", "spec", "provided_spec", "unrecognized_spec", "alerts"); err != nil || strings.Contains(o.Raw.String(), secret) {
+		t.Errorf("%v, %v", o.Raw, err)
+	}
+	if err := os.WriteFile(filepath.Join(sandbox, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || !strings.HasPrefix(c.stderr(jobs[0]), "private\n") || strings.Contains(c.stderr(jobs[0]), secret) {
+		t.Errorf("%s: %s", row.State, row.Result)
 	}
 }
 

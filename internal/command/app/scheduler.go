@@ -76,6 +76,10 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, err
 	}
+	vaultKey, err := openVaultKey(c)
+	if err != nil {
+		return nil, err
+	}
 	registries, err := registriesOf(&c.Images)
 	if err != nil {
 		return nil, err
@@ -121,7 +125,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	}
 	s.Server = server.New(server.Options{
 		Recorder: recorder, Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
-		TrustLoopback: c.TrustLoopback.Value(), Log: log,
+		TrustLoopback: c.TrustLoopback.Value(), VaultKey: vaultKey, Log: log,
 	})
 	s.notifier = notify.New(targets, rulesOfNotifications(&c.Notifications), db, s.Server, log)
 	if s.kube, err = s.openKubernetes(c); err != nil {

@@ -32,7 +32,7 @@ var opened = map[string]bool{
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
-	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, // see images_test.go
+	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, "scheduler/vault_key_file": true, // see images_test.go
 	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true, "node/oci_runtime": true,
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go

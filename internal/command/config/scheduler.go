@@ -15,6 +15,7 @@ type Scheduler struct {
 	Listen            opt[string]
 	Advertise         opt[string]
 	DataDir           opt[string]
+	VaultKeyFile      opt[string]
 	Store             opt[string]
 	StorePasswordFile opt[string]
 	TLS               ServerTLS
@@ -343,6 +344,8 @@ func schedulerGroup() *group[Scheduler] {
 				func(c *Scheduler) *opt[string] { return &c.Store }, storeURLs).secret().common(),
 			fixed("store_password_file", "File with the database user's password.",
 				func(c *Scheduler) *opt[string] { return &c.StorePasswordFile }, document.Words).common(),
+			fixed("vault_key_file", "File with 32 random bytes that seal secrets of operations (secure_vault) in the store. Schedulers that share a store must have the same file. Unset: vault.key in the data directory, made at the first start; with store set, operations with secrets are refused.",
+				func(c *Scheduler) *opt[string] { return &c.VaultKeyFile }, document.Words),
 			part("tls", "Keys and certificates.", func(c *Scheduler) *ServerTLS { return &c.TLS }, serverTLS()),
 			part("log", "The scheduler's log.", func(c *Scheduler) *Log { return &c.Log }, logGroup()),
 			fixed("pprof", "Serve profiles of the process under /debug/pprof, to every client that can connect.",

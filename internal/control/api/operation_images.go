@@ -40,7 +40,7 @@ func (c *call) fixImages(spec *operation.Spec, files *fixedFiles) error {
 		}
 		whole, known := resolved[n]
 		if !known {
-			if whole, err = c.resolveImage(ctx, n, files); err != nil {
+			if whole, err = c.resolveImage(ctx, n, image.Account(c.start.Account), files); err != nil {
 				return c.imageError(task.Name, n, err)
 			}
 			resolved[n] = whole
@@ -61,14 +61,14 @@ type foundImage struct {
 
 // resolveImage finds the digest of an image: in its registry, or for a name without one, among the images of the cluster
 // and then among those that nodes report.
-func (c *call) resolveImage(ctx context.Context, n imagename.Name, files *fixedFiles) (foundImage, error) {
+func (c *call) resolveImage(ctx context.Context, n imagename.Name, as image.Account, files *fixedFiles) (foundImage, error) {
 	if n.Registry == "" {
 		found, err := c.clusterImage(n, files)
 		if err != nil || !found.archive.Sum.IsZero() {
 			return found, err
 		}
 	}
-	whole, err := c.resolveName(ctx, n)
+	whole, err := c.resolveName(ctx, n, as)
 	return foundImage{name: whole}, err
 }
 
@@ -113,7 +113,7 @@ func (c *call) clusterImage(n imagename.Name, files *fixedFiles) (found foundIma
 }
 
 // resolveName finds the digest of an image that the cluster does not have itself.
-func (c *call) resolveName(ctx context.Context, n imagename.Name) (imagename.Name, error) {
+func (c *call) resolveName(ctx context.Context, n imagename.Name, as image.Account) (imagename.Name, error) {
 	registries := c.api.options.Images
 	switch {
 	case n.Registry != "" && !registries.Allows(n.Registry):
@@ -121,7 +121,7 @@ func (c *call) resolveName(ctx context.Context, n imagename.Name) (imagename.Nam
 	case n.Digest != "":
 		return n, nil
 	case n.Registry != "":
-		return registries.Resolve(ctx, n)
+		return registries.Resolve(ctx, n, as)
 	}
 	return c.localImage(n)
 }

@@ -166,6 +166,7 @@ func (o *activeOperation) spec(task int) *nodev1.JobSpec {
 	}
 	if o.specs[task] == nil {
 		o.specs[task] = jobSpec(o.record.Spec, task, o.record)
+		signIn(o.specs[task], o.account)
 	}
 	return o.specs[task]
 }
@@ -520,6 +521,7 @@ func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	record.count(c.Last, t.now)
 	op.record = &record
 	t.endings = append(t.endings, c.Operation)
+	t.dropAccount(op)
 	t.enterDeparture(c.Operation)
 	count(t.server.counters.operationsEnded[:], int(c.State))
 }

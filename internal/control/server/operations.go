@@ -60,12 +60,19 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		Provided: start.Spec.Provided, Unrecognized: start.Spec.Unrecognized, Start: t.now,
 	}
 	// The record must exist before the core's decisions are carried out.
-	t.operations[number] = &activeOperation{record: record, stale: true, snapshotTaken: t.now}
+	sealed, err := seal(t.server.vaultKey, id.String(), start.Spec.Account)
+	if err != nil {
+		return guid.ID{}, fmt.Errorf("secure_vault/docker_auth: %w", err)
+	}
+	t.operations[number] = &activeOperation{record: record, account: start.Spec.Account, stale: true, snapshotTaken: t.now}
 	if err := t.apply(&core.StartInput{Operation: number, User: start.User, Spec: spec}); err != nil {
 		delete(t.operations, number)
 		return guid.ID{}, err
 	}
 	t.lastNumber = number
+	if sealed != nil {
+		t.changeVault(&store.Batch{Put: store.Rows{Settings: []store.Setting{{Name: vaultSetting(id.String()), Document: sealed}}}})
+	}
 	t.recording.Named(t.now, journalName(number, record))
 	for _, use := range start.Uses {
 		use.Holder, use.Operation = fmt.Sprintf("operation:%d", number), int32(number)

@@ -260,6 +260,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 			Tree: p.Tree, Pool: p.Pool, Clock: clock.clock(),
 		})
 	}
+	t.reviveAccount(op)
 	t.operations[record.Number] = op
 	if err := t.apply(&core.ReviveInput{Revived: *revived}); err != nil {
 		delete(t.operations, record.Number)

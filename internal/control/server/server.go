@@ -40,6 +40,9 @@ type Options struct {
 	TrustLoopback bool
 	// Recorder keeps journals of terms; nil: none is written.
 	Recorder *recorder.Recorder
+	// VaultKey seals secrets of operations in the store, VaultKeySize bytes. All schedulers of a cluster must have the same. Without it,
+	// operations with secrets are refused.
+	VaultKey []byte
 	Log      *slog.Logger
 }
 
@@ -57,6 +60,7 @@ type Server struct {
 	current  atomic.Pointer[Settings]
 	derive   func(*Registry) Settings
 	trusts   bool // see Options.TrustLoopback
+	vaultKey []byte
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
@@ -101,7 +105,7 @@ type Server struct {
 // New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, blobs: o.Blobs, recorder: o.Recorder, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
+		store: o.Store, blobs: o.Blobs, recorder: o.Recorder, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, vaultKey: o.VaultKey, led: make(chan struct{}),
 		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), fetching: make(chan struct{}, maxFetches), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),

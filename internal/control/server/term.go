@@ -125,6 +125,8 @@ type activeOperation struct {
 	record *Operation
 	// specs are the job specifications sent to nodes, by task.
 	specs []*nodev1.JobSpec
+	// account is how nodes sign in to the registries of its images.
+	account operation.Account
 	// kept are the files that the next attempts of jobs get.
 	kept map[work]*archive
 	// ends is the number of jobs that have ended; position is how many of them the

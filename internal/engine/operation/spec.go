@@ -75,9 +75,6 @@ var unsupportedSpecOptions = []unsupported{
 	{reasonTesting, []string{"testing", "job_testing_options"}},
 }
 
-// secureVault is an option whose value is secret, so it is not kept.
-const secureVault = "secure_vault"
-
 var specOptions = concat(
 	[]document.Option[Spec]{
 		document.Plain("tasks", "The tasks by name. At least one is required.",
@@ -166,6 +163,8 @@ type Specification struct {
 	Unrecognized document.Value
 	// Warnings are about options that have no effect.
 	Warnings document.Problems
+	// Account is the only secret that has an effect.
+	Account Account
 }
 
 // Read reads a specification. The error is of type document.Problems and
@@ -174,11 +173,10 @@ func Read(v document.Value, options ReadOptions) (*Specification, error) {
 	r := document.NewReader(options.File)
 	r.KeepUnknown = !options.Strict
 	var beside []string
+	var account Account
 	if e, ok := findSecure(v); ok {
 		beside = append(beside, e.Key)
-		r.Enter(e.Key)
-		r.Warn(e.At, document.RuleNotSupported, "not supported: secrets are not stored; the value is thrown away")
-		r.Leave()
+		account = readVault(r, e)
 		v = v.Without(e.Key)
 	}
 	spec := &Spec{}
@@ -189,7 +187,7 @@ func Read(v document.Value, options ReadOptions) (*Specification, error) {
 	}
 	unrecognized := spec.takeUnrecognized()
 	spec.complete()
-	return &Specification{Spec: spec, Provided: v, Unrecognized: unrecognized, Warnings: r.Warnings()}, nil
+	return &Specification{Spec: spec, Provided: v, Unrecognized: unrecognized, Warnings: r.Warnings(), Account: account}, nil
 }
 
 func findSecure(v document.Value) (document.Entry, bool) {

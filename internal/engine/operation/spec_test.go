@@ -190,6 +190,27 @@ func TestSecretsAreNotStored(t *testing.T) {
 	}
 }
 
+func TestTheAccountForRegistriesIsReadAndShownNowhere(t *testing.T) {
+	s := mustParse(t, smallest+"secure_vault: {docker_auth: {username: ann-of-x, password: hunter2}}")
+	if s.Account != (Account{"ann-of-x", "hunter2"}) || len(s.Warnings) != 0 {
+		t.Errorf("warnings: %v", s.Warnings)
+	}
+	for _, text := range []string{s.Provided.String(), s.Spec.Document(document.ForPrograms).String(), fmt.Sprintf("%v %+v %#v %s", s.Account, s.Account, s.Account, s.Account)} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "ann-of-x") {
+			t.Errorf("the account is in %s", text)
+		}
+	}
+	for _, bad := range []string{
+		"hunter2", "{docker_auth: hunter2}", "{docker_auth: {username: ann}}", "{docker_auth: {password: hunter2}}", "{docker_auth: {username: ann, password: 7}}",
+		"{docker_auth: {username: '', password: hunter2}}", "{docker_auth: {username: ann, password: ''}}", "{docker_auth: {username: ann, password: hunter2, more: hunter2}}",
+	} {
+		_, err := Read(expected.Document(t, smallest+"secure_vault: "+bad), ReadOptions{})
+		if err == nil || !strings.Contains(err.Error(), "secure_vault") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestSettingsOfPoolsMayStandAtTheRootOfASpecification(t *testing.T) {
 	s := mustSpec(t, smallest+`
 weight: 2

@@ -149,7 +149,7 @@ func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 			if len(j.layers) > 0 {
 				return a.prepareArchived(ctx, j, n, d.JobID)
 			}
-			return a.Images.Cache.Prepare(ctx, n, d.JobID)
+			return a.Images.Cache.PrepareAs(ctx, n, image.Account{Username: j.auth.GetUsername(), Password: j.auth.GetPassword()}, d.JobID)
 		}
 	}
 	limit := time.Duration(d.PrepareTimeLimit)

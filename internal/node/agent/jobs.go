@@ -46,6 +46,8 @@ type job struct {
 	// layers are the files that its root is made of, or the archive that its image is in; none for an image of a registry or of the
 	// node, and for the programs of the node.
 	layers []*nodev1.Content
+	// auth is how its user signs in to the registry of its image. It is in no file.
+	auth *nodev1.RegistryAuth
 	// archives are the directories that it brings along.
 	archives []*nodev1.File
 	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
@@ -208,6 +210,7 @@ func (a *Agent) remove(j *job) {
 // start launches the proxy of a job.
 func (a *Agent) start(s *nodeproto.Start) {
 	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources()), restore: s.Restore, layers: s.Spec.GetImage().GetLayers()}
+	j.auth = s.Spec.GetImage().GetAuth()
 	j.archives = slices.DeleteFunc(slices.Clone(s.Spec.GetFiles()), func(f *nodev1.File) bool { return f.GetArchive() == nil })
 	a.jobs[j.number] = j
 	description, err := a.describe(s)

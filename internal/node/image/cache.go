@@ -238,12 +238,17 @@ func (c *Cache) wait(ctx context.Context, key string) (done func(), err error) {
 // Prepare makes an image ready for a job, which holds it until Release. The name must have a digest. The error is an
 // *Error unless the context ended.
 func (c *Cache) Prepare(ctx context.Context, n imagename.Name, job string) (*Image, error) {
+	return c.PrepareAs(ctx, n, Account{}, job)
+}
+
+// PrepareAs is Prepare for a user with an account at the image's registry. An image that the node has is not asked for again.
+func (c *Cache) PrepareAs(ctx context.Context, n imagename.Name, as Account, job string) (*Image, error) {
 	done, err := c.wait(ctx, "image "+n.Digest)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	fetch := func() error { return c.fetch(ctx, n) }
+	fetch := func() error { return c.fetch(ctx, n, as) }
 	img, err := c.use(n, job, fetch)
 	for attempt, pause := 1, c.Pause; err != nil && attempt < c.Attempts; attempt++ {
 		if ctx.Err() != nil {
@@ -399,8 +404,8 @@ func (c *Cache) sweep() {
 }
 
 // fetch gets an image and all its layers that the cache does not have.
-func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
-	source, hasManifest, err := c.open(ctx, n)
+func (c *Cache) fetch(ctx context.Context, n imagename.Name, as Account) error {
+	source, hasManifest, err := c.open(ctx, n, as)
 	if err != nil {
 		return err
 	}

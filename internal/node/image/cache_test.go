@@ -42,6 +42,7 @@ type fakeRegistry struct {
 	password string
 	blobs    atomic.Int64 // how many blobs it has sent
 	tamper   func(path string, body []byte) []byte
+	seen     func(*http.Request)
 }
 
 func newRegistry(t testing.TB) *fakeRegistry {
@@ -59,6 +60,9 @@ func (r *fakeRegistry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.broken.Add(-1)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
+	}
+	if r.seen != nil {
+		r.seen(request)
 	}
 	if user, password, _ := request.BasicAuth(); r.password != "" && (user != "node" || password != r.password) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
@@ -252,12 +256,12 @@ func TestTagsAreResolvedAndMoveLater(t *testing.T) {
 	r := newRegistry(t)
 	old := r.push(t, "moving", makeImage(t, nil, baseLayer(t)))
 	registries := &Registries{List: []Registry{{Host: r.host, Insecure: true}}}
-	got, err := registries.Resolve(t.Context(), old.Tagged())
+	got, err := registries.Resolve(t.Context(), old.Tagged(), Account{})
 	if err != nil || got != old {
 		t.Fatalf("%+v, %v; want %+v", got, err, old)
 	}
 	r.push(t, "moving", makeImage(t, nil, baseLayer(t), archiveOf(t, file("new", ""))))
-	if again, err := registries.Resolve(t.Context(), old.Tagged()); err != nil || again == old {
+	if again, err := registries.Resolve(t.Context(), old.Tagged(), Account{}); err != nil || again == old {
 		t.Errorf("the tag moved: %+v, %v", again, err)
 	}
 	if c := openCache(t, with(r)); true {
@@ -391,6 +395,41 @@ func TestAMirrorIsAskedFirst(t *testing.T) {
 	}
 	if _, err := c.Prepare(t.Context(), other, "2"); err != nil {
 		t.Errorf("an image that the mirror does not have: %v", err)
+	}
+}
+
+// The password of a user goes to the registry that the user has named, and neither to its mirror nor into a file.
+func TestAUsersPasswordGoesOnlyToTheRegistry(t *testing.T) {
+	origin, mirror := newRegistry(t), newRegistry(t)
+	n := origin.push(t, "private", makeImage(t, nil, baseLayer(t)))
+	origin.password, mirror.password = "do-not-print", "of-the-operator"
+	var told []string
+	mirror.seen = func(r *http.Request) { told = append(told, r.Header.Get("Authorization")) }
+	c := openCache(t, func(o *Options) {
+		o.Registries.List = []Registry{{Host: origin.host, Mirror: mirror.host, Insecure: true}, {Host: mirror.host, Insecure: true}}
+	})
+	for _, as := range []Account{{}, {"node", "wrong-secret"}, {"eve", "do-not-print"}} {
+		if _, err := c.PrepareAs(t.Context(), n, as, "job"); reasonFrom(err) != Denied || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "do-not-print") {
+			t.Errorf("%v", err)
+		}
+		if _, err := c.Registries.Resolve(t.Context(), n.Tagged(), as); reasonFrom(err) != Denied {
+			t.Errorf("%v", err)
+		}
+	}
+	as := Account{"node", "do-not-print"}
+	if found, err := c.Registries.Resolve(t.Context(), n.Tagged(), as); err != nil || found != n {
+		t.Errorf("%v, %v", found, err)
+	}
+	if _, err := c.PrepareAs(t.Context(), n, as, "job"); err != nil {
+		t.Error(err)
+	}
+	for _, header := range told {
+		if header != "" {
+			t.Errorf("the mirror was told %q", header)
+		}
+	}
+	if len(told) == 0 || strings.Contains(fmt.Sprintf("%v %+v %#v", as, as, as), "do-not-print") {
+		t.Errorf("the mirror was asked %d times", len(told))
 	}
 }
 

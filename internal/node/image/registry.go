@@ -32,6 +32,15 @@ type Registry struct {
 	Insecure bool   // it may be reached without TLS
 }
 
+// Account is how a user signs in to the registry of an image. The zero value is nobody: the credentials of the entry are used.
+type Account struct{ Username, Password string }
+
+// String hides the account from messages and logs.
+func (a Account) String() string { return "hidden" }
+
+// GoString hides the account from messages and logs.
+func (a Account) GoString() string { return "hidden" }
+
 // Registries are the registries that may be used. The zero value is every registry, over TLS and without credentials.
 type Registries struct {
 	List []Registry
@@ -176,9 +185,12 @@ func (r *Registries) transport(entry *Registry) (http.RoundTripper, error) {
 }
 
 // options are what the library needs to reach a host.
-func (r *Registries) options(ctx context.Context, host string) ([]remote.Option, error) {
+func (r *Registries) options(ctx context.Context, host string, as Account) ([]remote.Option, error) {
 	entry := r.entry(host)
 	credentials, err := entry.credentials(host)
+	if as != (Account{}) {
+		credentials, err = authn.FromConfig(authn.AuthConfig{Username: as.Username, Password: as.Password}), nil
+	}
 	if err != nil {
 		return nil, &fault{Denied, err}
 	}
@@ -208,8 +220,8 @@ func (r *Registries) at(host string, n imagename.Name) (name.Reference, error) {
 }
 
 // ask asks the registry of an image, or its mirror, until one answers. A mirror that does not have an image, or does not
-// answer, is no reason to give up.
-func ask[T any](ctx context.Context, r *Registries, n imagename.Name, question func(name.Reference, []remote.Option) (T, error)) (answer T, err error) {
+// answer, is no reason to give up. Only the registry that a user has named gets the user's password.
+func ask[T any](ctx context.Context, r *Registries, n imagename.Name, as Account, question func(name.Reference, []remote.Option) (T, error)) (answer T, err error) {
 	if !r.Allows(n.Registry) {
 		return answer, faultf(NotAllowed, "images from %s are not allowed here (images/allowed_registries)", n.Registry)
 	}
@@ -219,7 +231,11 @@ func ask[T any](ctx context.Context, r *Registries, n imagename.Name, question f
 		if reference, err = r.at(host, n); err != nil {
 			return answer, &fault{Unknown, err}
 		}
-		if options, err = r.options(ctx, host); err == nil {
+		account := as
+		if host != n.Registry {
+			account = Account{}
+		}
+		if options, err = r.options(ctx, host, account); err == nil {
 			if answer, err = question(reference, options); err == nil {
 				return answer, nil
 			}
@@ -233,8 +249,8 @@ func ask[T any](ctx context.Context, r *Registries, n imagename.Name, question f
 }
 
 // Resolve returns a name with the digest that its tag has now. It asks the registry even if the image is known.
-func (r *Registries) Resolve(ctx context.Context, n imagename.Name) (imagename.Name, error) {
-	digest, err := ask(ctx, r, n, func(reference name.Reference, options []remote.Option) (string, error) {
+func (r *Registries) Resolve(ctx context.Context, n imagename.Name, as Account) (imagename.Name, error) {
+	digest, err := ask(ctx, r, n, as, func(reference name.Reference, options []remote.Option) (string, error) {
 		found, err := remote.Head(reference, options...)
 		if err != nil { // an answer to HEAD has no text that says why
 			got, err := remote.Get(reference, options...)

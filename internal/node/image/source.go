@@ -19,7 +19,7 @@ import (
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 // open finds an image by its digest: among the files of the node, then in its registry.
-func (c *Cache) open(ctx context.Context, n imagename.Name) (img v1.Image, hasManifest bool, err error) {
+func (c *Cache) open(ctx context.Context, n imagename.Name, as Account) (img v1.Image, hasManifest bool, err error) {
 	local, problem := findLocal(c.Preload)
 	if found, ok := withDigest(local, n.Digest); ok {
 		img, err := found.open()
@@ -34,7 +34,7 @@ func (c *Cache) open(ctx context.Context, n imagename.Name) (img v1.Image, hasMa
 	if n.Registry == "" {
 		return nil, false, faultf(Unknown, "this node does not have it, and its name has no registry")
 	}
-	img, err = ask(ctx, c.Registries, n, func(reference name.Reference, options []remote.Option) (v1.Image, error) {
+	img, err = ask(ctx, c.Registries, n, as, func(reference name.Reference, options []remote.Option) (v1.Image, error) {
 		described, err := remote.Get(reference, options...)
 		if err != nil {
 			return nil, err

@@ -111,11 +111,11 @@ func TestAnIsolatedJobReachesNothingOfTheNode(t *testing.T) {
 		"cat " + secret, "ls " + n.root, "cat /etc/shadow", "touch /etc/x", "touch /usr/x", "touch /x", "touch /dev/x",
 		"kill -9 " + strconv.Itoa(os.Getpid()), "kill -9 " + strconv.Itoa(state.RootPID), "kill -9 1", "cat /proc/1/environ", "cd /proc/1/root", "sh -c 'echo 1 > /proc/sys/kernel/panic'",
 		"sh -c 'echo b > /proc/sysrq-trigger'", "head -c 1 /proc/kcore", "ls /sys/fs", "ls /etc/ssh/moduli /etc/ssh/sshd_config", "su -c true",
-		"ulimit -c unlimited", "mount -t tmpfs x /tmp", "unshare -U true", "mkdir /sys/fs/cgroup", "dmesg", "rmdir /job", "mv /job $TMPDIR/x",
+		"ulimit -c unlimited", "ulimit -n 65537", "ulimit -l unlimited", "mount -t tmpfs x /tmp", "unshare -U true", "mkdir /sys/fs/cgroup", "dmesg", "rmdir /job", "mv /job $TMPDIR/x",
 	} {
 		fmt.Fprintf(&script, "if %s </dev/null >/dev/null 2>&1; then echo 'attempt %d succeeded: %s'; fi\n", attempt, i, strings.ReplaceAll(attempt, "'", ""))
 	}
-	job.Command = script.String() + "ulimit -c; ls -A /etc/ssh 2>/dev/null; true"
+	job.Command = script.String() + "ulimit -c; [ $(ulimit -n) -le 65536 ] && [ $(ulimit -l) -le 64 ] || ulimit -a; ls -A /etc/ssh 2>/dev/null; true"
 	if got := n.completed(t, job); got != "0\n" {
 		t.Errorf("the job wrote\n%s", got)
 	}

@@ -101,9 +101,11 @@ func TestAnOCIRuntimeRunsAJobInItsImage(t *testing.T) {
 		t.Skipf("NO RUNC HERE: jobs in containers of an OCI runtime are not tested: %v", err)
 	}
 	n := hostedNode(t)
+	made := inImage(t, n.isolated(""), v1.Config{Env: []string{"FROM_IMAGE=yes"}, WorkingDir: "/made"}, nil).Image
 	in := func(command string, writable bool) *Description {
-		job := inImage(t, n.isolated(command), v1.Config{Env: []string{"FROM_IMAGE=yes"}, WorkingDir: "/made"}, nil)
-		job.Image.Runtime, job.Image.Writable = runc, writable
+		job, own := n.isolated(command), *made
+		own.Runtime, own.Writable = runc, writable
+		job.Image = &own
 		return job
 	}
 	job := in(`id -u; cat /etc/release file volume/f; echo $FROM_IMAGE; cat /proc/self/status

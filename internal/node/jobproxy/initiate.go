@@ -180,7 +180,7 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
 		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Entrances: entrances,
 		Devices: p.gpuDevices(), Binds: p.gpuMounts(),
-		Limits: []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
+		Limits: resourceLimits(p.job.GPUs != nil && len(p.job.GPUs.IDs) > 0),
 	}
 	if c := p.job.Credential; c != nil {
 		plan.ChangeUser, plan.UID, plan.GID = true, c.UID, c.GID
@@ -191,6 +191,30 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 	}
 	p.addImage(plan)
 	return plan
+}
+
+// Limits of a job's processes, if the node's own are not lower.
+const (
+	maxOpenFiles    = 65536
+	maxLockedMemory = 64 << 10 // without GPUs, whose drivers lock much
+)
+
+// resourceLimits are the limits of a job's processes. No process can raise them again. They are never above the node's own, which
+// only some nodes may raise.
+func resourceLimits(gpus bool) []jobinit.ResourceLimit {
+	list := []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}} // crashes of jobs must not fill the disk
+	for _, l := range []jobinit.ResourceLimit{{Resource: unix.RLIMIT_NOFILE, Hard: maxOpenFiles}, {Resource: unix.RLIMIT_MEMLOCK, Hard: maxLockedMemory}} {
+		var own unix.Rlimit
+		if unix.Getrlimit(l.Resource, &own) != nil {
+			continue // the job has the node's
+		}
+		if gpus && l.Resource == unix.RLIMIT_MEMLOCK || own.Max < l.Hard {
+			l.Hard = own.Max
+		}
+		l.Soft = l.Hard
+		list = append(list, l)
+	}
+	return list
 }
 
 // hostName is the name of the machine as the job sees it.

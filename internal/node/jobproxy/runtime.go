@@ -74,11 +74,10 @@ func bundleOf(p *jobinit.Plan) object {
 		"terminal": false, "user": object{"uid": p.UID, "gid": p.GID}, "args": p.Args, "env": p.Env, "cwd": p.Dir, "noNewPrivileges": true, "oomScoreAdj": p.OOMScore,
 		"capabilities": object{"bounding": none, "effective": none, "inheritable": none, "permitted": none, "ambient": none},
 	}
+	names := map[int]string{unix.RLIMIT_CORE: "RLIMIT_CORE", unix.RLIMIT_NOFILE: "RLIMIT_NOFILE", unix.RLIMIT_MEMLOCK: "RLIMIT_MEMLOCK"}
 	var limits []object
 	for _, l := range p.Limits {
-		if l.Resource == unix.RLIMIT_CORE {
-			limits = append(limits, object{"type": "RLIMIT_CORE", "soft": l.Soft, "hard": l.Hard})
-		}
+		limits = append(limits, object{"type": names[l.Resource], "soft": l.Soft, "hard": l.Hard})
 	}
 	process["rlimits"] = limits
 	devices, access := []object{}, []object{{"allow": false, "access": "rwm"}}

@@ -47,6 +47,8 @@ func unsupported(spec *nodev1.JobSpec) error {
 	switch {
 	case len(spec.GetImage().GetLayers()) > 0:
 		return errors.New("layer_paths: not supported on Kubernetes: use docker_image")
+	case spec.GetImage().GetAuth() != nil:
+		return errors.New("secure_vault/docker_auth: not supported on Kubernetes: name a secret in kubernetes/image_pull_secrets")
 	case spec.GetNetwork() == "none":
 		return errors.New("network: none is not supported on Kubernetes: use a NetworkPolicy")
 	case spec.GetGpuCheck() != nil:
