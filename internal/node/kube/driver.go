@@ -95,7 +95,7 @@ func trim(object any) (any, error) {
 	case *corev1.Pod:
 		o.ManagedFields = nil
 		if !workload.IsOurs(o) {
-			o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = nil, nil, nil
+			o.Spec.Affinity, o.Spec.Tolerations, o.Spec.TopologySpreadConstraints = workload.Repelling(o.Spec.Affinity), nil, nil
 		}
 		o.Spec.Volumes = slices.DeleteFunc(o.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
 		for _, list := range [][]corev1.Container{o.Spec.Containers, o.Spec.InitContainers} {

@@ -389,13 +389,14 @@ func (p *Picture) declassify(t *guestTask) {
 	if k.users--; k.users == 0 {
 		delete(p.guests.classes, k.key)
 		p.guests.numbers = append(p.guests.numbers, k.number)
+		p.guests.near.Forget(k.key)
 		for _, n := range p.nodes {
-			delete(n.causes, k)
+			delete(n.refusals, k)
 		}
 	}
 }
 
-// classesChanged tells all nodes about a new class.
+// classesChanged tells all nodes which classes they deny now.
 func (p *Picture) classesChanged() {
 	for _, name := range sortedKeys(p.nodes) {
 		if n := p.nodes[name]; n.session != nil {

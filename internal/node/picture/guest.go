@@ -40,6 +40,8 @@ type guests struct {
 	claims     map[string]*corev1.PersistentVolumeClaim
 	volumes    map[string]*corev1.PersistentVolume
 	neighbours map[string]map[types.UID]*corev1.Pod // pods with extras, ports or claims, by node
+	near       *workload.Neighbours                 // pods by what pods demand of each other
+	stirred    bool                                 // counts of near have changed
 	classes    map[string]*class
 	numbers    []int32 // of classes that are free again
 	highest    int32   // class
@@ -59,7 +61,8 @@ func newGuests() guests {
 	return guests{
 		pods: map[types.UID]*guest{}, operations: map[string]*external{}, ids: map[string]*external{}, owners: map[types.UID]*ownerEntry{},
 		namespaces: map[string]map[string]string{}, groups: map[string]*workload.PodGroup{}, claims: map[string]*corev1.PersistentVolumeClaim{},
-		volumes: map[string]*corev1.PersistentVolume{}, neighbours: map[string]map[types.UID]*corev1.Pod{}, classes: map[string]*class{},
+		volumes: map[string]*corev1.PersistentVolume{}, neighbours: map[string]map[types.UID]*corev1.Pod{}, near: workload.NewNeighbours(),
+		classes: map[string]*class{},
 	}
 }
 
@@ -86,7 +89,7 @@ func (p *Picture) OwnerRead(uid types.UID, owner *workload.Owner) {
 // NamespaceSeen records the labels of a namespace; nil: it is gone.
 func (p *Picture) NamespaceSeen(name string, labels map[string]string) {
 	p.guests.namespaces[name] = labels
-	p.guests.moved = true
+	p.stir(p.guests.near.SetNamespace(name, labels), true)
 }
 
 // PodGroupSeen records a PodGroup of an API group; nil: it is gone.
@@ -212,7 +215,7 @@ func (p *Picture) placeGuest(now time.Time, g *guest) {
 	}
 	var c *workload.Constraints
 	if problem == nil {
-		c, problem = workload.ConstraintsOf(g.pod, p.options.GPUResources, p.storage())
+		c, problem = workload.ConstraintsOf(g.pod, p.options.GPUResources, p.storage(), p.guests.near)
 	}
 	g.problem = problem
 	if problem != nil {

@@ -408,6 +408,118 @@ func TestPortsAreTakenOnce(t *testing.T) {
 	}
 }
 
+// demanding returns a change that makes a pod demand something of the pods with the label app of a value.
+func demanding(app string, anti bool) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		term := []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+		if anti {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+		} else {
+			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+		}
+	}
+}
+
+// Pods keep each other away from the moment when a bind begins, and until the pod is gone; a bind that was refused frees the
+// place. Other nodes of the same zone deny the class, too.
+func TestPodsThatKeepEachOtherAwayStartOneByOne(t *testing.T) {
+	w := open(t)
+	w.NodeSeen(w.now, machine("n2", "4", "8Gi"))
+	w.settle()
+	denied := func(name string) bool {
+		got := w.nodes[name].exchange.status.GetDeniedClasses()
+		return len(got) > 0 && got[0]&2 != 0
+	}
+	lonely := func(p *corev1.Pod) { p.Labels["app"] = "db"; demanding("db", true)(p) }
+	first := guestPod("a", lonely)
+	w.see(first)
+	w.see(guestPod("b", lonely))
+	if denied("n1") || denied("n2") {
+		t.Fatal("an empty zone is denied")
+	}
+	w.startGuestJob(1, 0, 0)
+	w.pass(TickPeriod)
+	if !denied("n1") || !denied("n2") {
+		t.Error("another pod may start while the bind is under way")
+	}
+	w.Written(w.now, w.took(Bind), &Outcome{Kind: Refused, Message: "policy"})
+	w.pass(TickPeriod)
+	if denied("n1") || denied("n2") {
+		t.Error("the zone stays denied after a bind that was refused")
+	}
+	w.acknowledge(1)
+	w.pass(2 * time.Second)
+	w.told()
+	w.startGuestJob(2, 0, 0)
+	first = w.bound(first, w.took(Bind))
+	w.startGuestJob(3, 1, 0) // a decision that was made before
+	if w.result(3) != "aborted scheduling_other" || len(w.writes) != 0 {
+		t.Errorf("%v, %v", w.result(3), w.kinds())
+	}
+	w.PodGone(w.now, first)
+	w.pass(TickPeriod)
+	if denied("n1") || denied("n2") {
+		t.Error("the zone stays denied after the pod is gone")
+	}
+}
+
+// A pod of somebody else keeps ours away; the condition counts the nodes and names the label.
+func TestPodsAreKeptAwayByOthersAndSayWhy(t *testing.T) {
+	w := open(t)
+	w.see(guestPod("a", func(p *corev1.Pod) { p.Labels["app"] = "batch" }))
+	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || got[0] != 0 {
+		t.Fatalf("n1 denies %b", got)
+	}
+	other := guestPod("other", demanding("batch", true))
+	other.Spec.SchedulerName, other.Spec.NodeName = "default-scheduler", "n1"
+	w.see(other)
+	w.startGuestJob(1, 0, 0) // a decision that was made before: the pod has not been placed again yet
+	w.pass(time.Second)
+	if w.result(1) != "aborted scheduling_other" {
+		t.Error(w.result(1))
+	}
+	w.acknowledge(1)
+	w.shop.why = &workload.Problem{Reason: workload.ReasonUnschedulable, Message: "0/1 nodes are available"}
+	w.pass(10 * time.Second)
+	told := w.told()
+	want := "0/1 nodes are available; of all nodes 1 didn't satisfy the anti-affinity rules of other pods (zone); kubectl weir explain pod/a"
+	if len(told) != 1 || told[0].Message != want {
+		t.Errorf("%+v", told)
+	}
+	w.PodGone(w.now, other)
+	w.pass(time.Second)
+	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || slices.ContainsFunc(got, func(b byte) bool { return b != 0 }) {
+		t.Errorf("n1 denies %b after the other pod is gone", got)
+	}
+}
+
+// A pod that wants to be near another one starts when that one is bound, not while it waits for room.
+func TestAPodFollowsTheOneThatItWantsToBeNearTo(t *testing.T) {
+	w := open(t)
+	w.see(guestPod("follower", demanding("db", false)))
+	denied := func() bool { return w.nodes["n1"].exchange.status.GetDeniedClasses()[0]&2 != 0 }
+	if !denied() {
+		t.Error("there is nobody to be near to")
+	}
+	db := guestPod("db", func(p *corev1.Pod) {
+		p.Labels["app"] = "db"
+		p.Spec.NodeName = "n1"
+		p.Spec.SchedulerName = "default-scheduler"
+	})
+	w.see(db)
+	w.pass(TickPeriod)
+	if denied() {
+		t.Error("the pod may not follow")
+	}
+	relabelled := machine("n1", "4", "8Gi")
+	delete(relabelled.Labels, "zone")
+	w.NodeSeen(w.now, relabelled)
+	w.pass(TickPeriod)
+	if !denied() {
+		t.Error("a node without the label is in a domain")
+	}
+}
+
 func TestADeletedPodIsWithdrawn(t *testing.T) {
 	w := open(t)
 	pod := guestPod("a", nil)

@@ -99,9 +99,15 @@ func (p *Picture) startGuest(now time.Time, n *node, s *nodeproto.Start) bool {
 		n.queue = append(n.queue, j.number)
 		return true
 	}
-	j.phase = creating
-	p.look(now, j)
+	p.begin(now, j)
 	return true
+}
+
+// begin begins the bind of a pod, which counts on its node from now on.
+func (p *Picture) begin(now time.Time, j *job) {
+	j.phase = creating
+	p.stand(j.pod, j.guest)
+	p.look(now, j)
 }
 
 // unfit returns why a node cannot take a pod now, empty if it can.
@@ -112,8 +118,12 @@ func (p *Picture) unfit(n *node, g *guest, now time.Time) string {
 	if why := p.options.closed(n.object); len(why) > 0 {
 		return why[0]
 	}
-	if cause := p.causeOf(n, g.task.class, g.pod.UID, now); cause != workload.CauseNone {
-		return "the node " + string(cause)
+	refusal := p.refusalOf(n, g.task.class, g.pod.UID, now)
+	if refusal == (workload.Refusal{}) { // others may keep the pod away since it was placed
+		refusal = p.guests.near.Refuse(g.task.class.constraints, p.guests.near.RepelledBy(g.pod), n.object)
+	}
+	if refusal != (workload.Refusal{}) {
+		return "the node " + refusal.String()
 	}
 	return ""
 }
@@ -365,6 +375,28 @@ func (p *Picture) neighbour(pod *corev1.Pod, gone bool) {
 	}
 }
 
+// stand counts a pod on its node: the one that it is bound to, or to which it is being bound. A pod that has ended or waits
+// is on none.
+func (p *Picture) stand(pod *corev1.Pod, g *guest) {
+	name := pod.Spec.NodeName
+	if name == "" && g != nil && g.job != nil && (g.job.phase == creating || g.job.phase == placed) {
+		name = g.job.node.name
+	}
+	var counts, terms bool
+	if name == "" || isOver(pod) {
+		counts, terms = p.guests.near.Remove(pod.UID)
+	} else {
+		counts, terms = p.guests.near.Put(pod, name)
+	}
+	p.stir(counts, terms)
+}
+
+// stir notes that pods may be permitted elsewhere than before.
+func (p *Picture) stir(counts, terms bool) {
+	p.guests.stirred = p.guests.stirred || counts
+	p.guests.moved = p.guests.moved || terms
+}
+
 // taken returns what the pods of a node have taken, except one pod. Claims count wherever their pods are.
 func (p *Picture) taken(n *node, except types.UID) *workload.Taken {
 	taken := &workload.Taken{}
@@ -392,23 +424,26 @@ func (p *Picture) taken(n *node, except types.UID) *workload.Taken {
 	return taken
 }
 
-// causeOf returns why a node does not take pods of a class now.
-func (p *Picture) causeOf(n *node, k *class, except types.UID, now time.Time) workload.Cause {
-	cause, known := n.causes[k]
+// refusalOf returns why a node does not take pods of a class now.
+func (p *Picture) refusalOf(n *node, k *class, except types.UID, now time.Time) workload.Refusal {
+	refusal, known := n.refusals[k]
 	if !known {
-		cause = k.constraints.Permits(withoutConditions(n.object))
-		if n.causes == nil {
-			n.causes = map[*class]workload.Cause{}
+		refusal = k.constraints.Permits(withoutConditions(n.object))
+		if n.refusals == nil {
+			n.refusals = map[*class]workload.Refusal{}
 		}
-		n.causes[k] = cause
+		n.refusals[k] = refusal
 	}
-	if cause == workload.CauseNone && k.constraints.IsDynamic() {
-		cause = k.constraints.Fits(n.object, p.taken(n, except))
+	if refusal == (workload.Refusal{}) && k.constraints.Takes() {
+		refusal = k.constraints.Fits(n.object, p.taken(n, except))
 	}
-	if cause == workload.CauseNone && now.Before(n.avoided[k]) {
-		return "has not had room in time"
+	if refusal == (workload.Refusal{}) {
+		refusal = p.guests.near.Refuse(k.constraints, k.constraints.Repelled(), n.object)
 	}
-	return cause
+	if refusal == (workload.Refusal{}) && now.Before(n.avoided[k]) {
+		refusal.Cause = workload.CauseNoRoom
+	}
+	return refusal
 }
 
 // withoutConditions returns a node without the taints that state conditions: they are obstacles of the node as a whole.
@@ -426,10 +461,10 @@ func (p *Picture) deny(n *node, status *nodev1.NodeStatus) {
 	bits := make([]byte, p.guests.highest/8+1)
 	permitted := false
 	for _, k := range p.classList() {
-		if p.causeOf(n, k, "", p.latest) != workload.CauseNone {
+		if p.refusalOf(n, k, "", p.latest) != (workload.Refusal{}) {
 			bits[k.number/8] |= 1 << (k.number % 8)
 		}
-		permitted = permitted || n.causes[k] == workload.CauseNone
+		permitted = permitted || n.refusals[k] == (workload.Refusal{})
 	}
 	if status.JobsDisabled && permitted && len(p.options.closed(n.object)) == 0 {
 		status.JobsDisabled = false
@@ -447,8 +482,7 @@ func (p *Picture) admitGuest(now time.Time, n *node, j *job) bool {
 	if !p.hasRoom(n, j) {
 		return false
 	}
-	j.phase = creating
-	p.look(now, j)
+	p.begin(now, j)
 	return true
 }
 

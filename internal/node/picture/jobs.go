@@ -134,6 +134,9 @@ func (p *Picture) finish(now time.Time, j *job, result *nodev1.JobResult) {
 	j.phase, j.result, j.attempts, j.retryAt = ended, nil, 0, time.Time{}
 	n.queue = slices.DeleteFunc(n.queue, func(number uint64) bool { return number == j.number })
 	n.session.JobFinished(result)
+	if j.guest != nil && !j.lost {
+		p.stand(j.guest.pod, j.guest)
+	}
 	p.hurry(now, n)
 	p.changed(n)
 	p.look(now, j)

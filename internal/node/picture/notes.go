@@ -1,7 +1,11 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,13 +48,26 @@ func (p *Picture) explain(now time.Time) {
 		return
 	}
 	p.guests.notesAt = now
+	demands := map[*class]string{} // that nodes do not meet
 	for _, g := range p.guestList() {
 		n := &g.note
 		if n.writing != nil || now.Before(n.retryAt) || !workload.Waits(g.pod) {
 			continue
 		}
 		why := p.reasonOf(now, g)
-		if why == nil || why.Reason == n.shown.Reason && (why.Message == n.shown.Message || now.Sub(n.shownAt) < showAgain) {
+		if why == nil || why.Reason == n.shown.Reason && now.Sub(n.shownAt) < showAgain {
+			continue
+		}
+		if why.Reason == workload.ReasonUnschedulable && g.job == nil {
+			k := g.task.class
+			if _, known := demands[k]; !known {
+				demands[k] = p.unmet(now, k)
+			}
+			why.Message += demands[k]
+		}
+		why.Message += "; kubectl weir explain pod/" + g.pod.Name
+		if *why == n.shown {
+			n.shownAt = now
 			continue
 		}
 		nominated := ""
@@ -64,12 +81,41 @@ func (p *Picture) explain(now time.Time) {
 	}
 }
 
+// mostUnmet is how many demands a message names.
+const mostUnmet = 5
+
+// unmet says how many nodes do not meet which demand of a class, the most frequent first; empty if all meet all.
+func (p *Picture) unmet(now time.Time, k *class) string {
+	counts := map[workload.Refusal]int{}
+	for _, n := range p.nodes {
+		if n.object == nil {
+			continue
+		}
+		if refusal := p.refusalOf(n, k, "", now); refusal != (workload.Refusal{}) {
+			counts[refusal]++
+		}
+	}
+	refusals := slices.SortedFunc(maps.Keys(counts), func(a, b workload.Refusal) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Detail, b.Detail))
+	})
+	var text strings.Builder
+	for i, refusal := range refusals {
+		if i == mostUnmet {
+			fmt.Fprintf(&text, " and %d more reasons", len(refusals)-mostUnmet)
+			break
+		}
+		separator := ","
+		if i == 0 {
+			separator = "; of all nodes"
+		}
+		fmt.Fprintf(&text, "%s %d %s", separator, counts[refusal], refusal)
+	}
+	return text.String()
+}
+
 // reasonOf returns why a pod waits, nil if there is nothing to say yet. Messages have no figures that change often.
 func (p *Picture) reasonOf(now time.Time, g *guest) *workload.Problem {
-	more := "; kubectl weir explain pod/" + g.pod.Name
-	say := func(reason, text string) *workload.Problem {
-		return &workload.Problem{Reason: reason, Message: text + more}
-	}
+	say := func(reason, text string) *workload.Problem { return &workload.Problem{Reason: reason, Message: text} }
 	var op *external
 	if g.task != nil {
 		op = g.task.of

@@ -69,10 +69,10 @@ type node struct {
 	memory     MemoryFigures // what its kubelet said last
 	measuredAt time.Time     // when its kubelet was asked last
 	exchange   exchange
-	// causes are why it denies classes, as far as that depends on the node alone; avoided is until when it denies them
+	// refusals are why it denies classes, as far as that depends on the node alone; avoided is until when it denies them
 	// because it did not have room in time.
-	causes  map[*class]workload.Cause
-	avoided map[*class]time.Time
+	refusals map[*class]workload.Refusal
+	avoided  map[*class]time.Time
 }
 
 // phase is how far a job has come.
@@ -175,7 +175,8 @@ func (p *Picture) NodeSeen(now time.Time, object *corev1.Node) {
 	n := p.nodeNamed(object.Name)
 	described := n.object == nil || !slices.Equal(p.options.tagsOf(n.object), p.options.tagsOf(object)) ||
 		p.options.offered(n.object) != p.options.offered(object)
-	n.object, n.causes = object, nil
+	n.object, n.refusals = object, nil
+	p.stir(p.guests.near.SetNode(object), false)
 	switch {
 	case isReady(object):
 		n.lostAt = time.Time{}
@@ -203,6 +204,7 @@ func (p *Picture) NodeGone(now time.Time, name string) {
 		return
 	}
 	n.object = nil
+	p.stir(p.guests.near.DropNode(name), false)
 	if !p.synced {
 		return
 	}
@@ -271,6 +273,7 @@ func (p *Picture) open(now time.Time, n *node, jobs []nodeproto.RestoredJob) {
 // PodSeen records a pod as the API server has it.
 func (p *Picture) PodSeen(now time.Time, pod *corev1.Pod) {
 	p.neighbour(pod, false)
+	p.stand(pod, p.guests.pods[pod.UID])
 	if workload.IsOurs(pod) {
 		p.guestSeen(now, pod)
 		return
@@ -333,6 +336,7 @@ func (p *Picture) seen(now time.Time, j *job, pod *corev1.Pod) {
 // PodGone records that the API server no longer has a pod.
 func (p *Picture) PodGone(now time.Time, pod *corev1.Pod) {
 	p.neighbour(pod, true)
+	p.stir(p.guests.near.Remove(pod.UID))
 	p.guestGone(now, pod.UID)
 	if !p.synced {
 		delete(p.found, pod.Namespace+"/"+pod.Name)
@@ -468,6 +472,10 @@ func (p *Picture) Tick(now time.Time) {
 		return
 	}
 	p.latest = now
+	if p.guests.stirred {
+		p.guests.stirred = false
+		p.classesChanged()
+	}
 	p.explain(now)
 	for _, number := range p.numbers() {
 		j := p.jobs[number]

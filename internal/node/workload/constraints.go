@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,14 +34,23 @@ type Constraints struct {
 	Ports  []Port
 	Claims []string
 
+	namespace   string
+	selector    map[string]string // of the affinity
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 	gpus        []corev1.ResourceName
 	volumes     []*corev1.PersistentVolume
+	relations
 }
 
 // IsDynamic reports whether a start of one pod may change where the next one can run.
-func (c *Constraints) IsDynamic() bool { return len(c.Extras)+len(c.Ports)+len(c.Claims) > 0 }
+func (c *Constraints) IsDynamic() bool { return c.Takes() || !c.relations.isEmpty() }
+
+// Takes reports whether the pods take things of a node that are not shared out.
+func (c *Constraints) Takes() bool { return len(c.Extras)+len(c.Ports)+len(c.Claims) > 0 }
+
+// Repelled returns the keys of the terms by which other pods keep these away, as they were when the constraints were read.
+func (c *Constraints) Repelled() []string { return c.repelled }
 
 // Storage is what is known about volumes. Both functions return nil for what does not exist.
 type Storage struct {
@@ -49,18 +59,21 @@ type Storage struct {
 }
 
 // ConstraintsOf returns what a pod demands. problem is set if it demands what Weir does not support.
-func ConstraintsOf(pod *corev1.Pod, gpus []string, storage *Storage) (*Constraints, *Problem) {
+func ConstraintsOf(pod *corev1.Pod, gpus []string, storage *Storage, around *Neighbours) (*Constraints, *Problem) {
 	if path := Unsupported(pod); path != "" {
 		return nil, unsupported(path + " is not supported")
 	}
 	c := &Constraints{
-		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), tolerations: pod.Spec.Tolerations, gpus: gpusOf(pod, gpus),
+		namespace: pod.Namespace, selector: pod.Spec.NodeSelector, affinity: nodeaffinity.GetRequiredNodeAffinity(pod), tolerations: pod.Spec.Tolerations, gpus: gpusOf(pod, gpus),
 		Extras: Extras(pod, gpus), Ports: PortsOf(pod),
 	}
 	if len(c.gpus) > 1 {
 		return nil, unsupported(fmt.Sprintf("spec.containers[*].resources: a pod can ask for one kind of GPU, not for %v", c.gpus))
 	}
 	if problem := c.readVolumes(pod, storage); problem != nil {
+		return nil, problem
+	}
+	if problem := c.readRelations(pod, around); problem != nil {
 		return nil, problem
 	}
 	var required *corev1.NodeSelector
@@ -71,7 +84,7 @@ func ConstraintsOf(pod *corev1.Pod, gpus []string, storage *Storage) (*Constrain
 	for i, v := range c.volumes {
 		names[i] = v.Name
 	}
-	c.Key = hash(pod.Spec.NodeSelector, required, c.tolerations, c.gpus, c.Extras, c.Ports, c.Claims, names)
+	c.Key = hash(pod.Spec.NodeSelector, required, c.tolerations, c.gpus, c.Extras, c.Ports, c.Claims, names, c.relations.key(pod.Namespace))
 	return c, nil
 }
 
@@ -92,21 +105,7 @@ func TaskOf(amounts resource.Amounts, c *Constraints, priority int32) string {
 
 // Unsupported returns the path of the first field of a pod that Weir does not support, empty if there is none.
 func Unsupported(pod *corev1.Pod) string {
-	spec := &pod.Spec
-	if a := spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-		}
-	}
-	for i := range spec.TopologySpreadConstraints {
-		if spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
-			return fmt.Sprintf("spec.topologySpreadConstraints[%d]", i)
-		}
-	}
-	if len(spec.ResourceClaims) > 0 {
+	if len(pod.Spec.ResourceClaims) > 0 {
 		return "spec.resourceClaims"
 	}
 	return ""
@@ -182,12 +181,11 @@ func (p Port) conflicts(other Port) bool {
 	return p.Number == other.Number && p.Protocol == other.Protocol && (p.Address == other.Address || p.Address == "" || other.Address == "")
 }
 
-// Cause is why a node does not take a pod. Causes are words of users of Kubernetes.
+// Cause is the kind of reason for which a node does not take a pod. Causes are words of users of Kubernetes.
 type Cause string
 
 // Causes.
 const (
-	CauseNone     Cause = ""
 	CauseAffinity Cause = "didn't match the pod's node selector or node affinity"
 	CauseTaint    Cause = "had a taint that the pod doesn't tolerate"
 	CauseGPU      Cause = "didn't have the pod's kind of GPU"
@@ -195,27 +193,52 @@ const (
 	CauseExtras   Cause = "had too little of an extended resource"
 	CausePorts    Cause = "didn't have free ports for the pod"
 	CauseClaims   Cause = "had a ReadWriteOncePod volume in use"
+	CauseNear     Cause = "didn't match the pod's affinity rules"
+	CauseAway     Cause = "didn't match the pod's anti-affinity rules"
+	CauseRepelled Cause = "didn't satisfy the anti-affinity rules of other pods"
+	CauseSpread   Cause = "didn't match the pod's topology spread constraints"
+	CauseNoDomain Cause = "didn't have a label of the pod's topology spread constraints"
+	CauseNoRoom   Cause = "had no room in time"
 )
 
-// Permits returns why a node can never take the pods as it is now, CauseNone if it can.
-func (c *Constraints) Permits(node *corev1.Node) Cause {
-	if match, err := c.affinity.Match(node); !match || err != nil {
-		return CauseAffinity
+// Refusal is why a node does not take a pod: the zero value if it does. Detail has names and amounts that the pod demands.
+type Refusal struct {
+	Cause  Cause
+	Detail string
+}
+
+// String returns the words that are shown.
+func (r Refusal) String() string {
+	if r.Detail == "" {
+		return string(r.Cause)
 	}
-	if _, found := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, c.tolerations, forbids, false); found {
-		return CauseTaint
+	return string(r.Cause) + " (" + r.Detail + ")"
+}
+
+// Permits returns why a node can never take the pods as it is now.
+func (c *Constraints) Permits(node *corev1.Node) Refusal {
+	for _, key := range slices.Sorted(maps.Keys(c.selector)) {
+		if node.Labels[key] != c.selector[key] {
+			return Refusal{CauseAffinity, key + "=" + c.selector[key]}
+		}
+	}
+	if match, err := c.affinity.Match(node); !match || err != nil {
+		return Refusal{CauseAffinity, "spec.affinity.nodeAffinity"}
+	}
+	if t, found := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, c.tolerations, forbids, false); found {
+		return Refusal{CauseTaint, t.ToString()}
 	}
 	for _, name := range c.gpus {
 		if q := node.Status.Allocatable[name]; q.IsZero() {
-			return CauseGPU
+			return Refusal{CauseGPU, string(name)}
 		}
 	}
 	for _, v := range c.volumes {
 		if volume.CheckNodeAffinity(v, node.Labels) != nil {
-			return CauseVolume
+			return Refusal{CauseVolume, v.Name}
 		}
 	}
-	return CauseNone
+	return Refusal{}
 }
 
 // forbids reports whether a taint keeps pods away. Those of the node's condition are obstacles of the node itself.
@@ -242,23 +265,23 @@ func (t *Taken) Add(pod *corev1.Pod, gpus []string) {
 	t.Claims = append(t.Claims, ClaimsOf(pod)...)
 }
 
-// Fits returns why a node has no place for one more pod beside what others have taken, CauseNone if it has.
-func (c *Constraints) Fits(node *corev1.Node, taken *Taken) Cause {
+// Fits returns why a node has no place for one more pod beside what others have taken.
+func (c *Constraints) Fits(node *corev1.Node, taken *Taken) Refusal {
 	for _, e := range c.Extras {
 		q := node.Status.Allocatable[e.Name]
 		if Clamp(q.Value())-taken.Extras[e.Name] < e.Amount {
-			return CauseExtras
+			return Refusal{CauseExtras, fmt.Sprintf("%s: %d wanted", e.Name, e.Amount)}
 		}
 	}
 	for _, port := range c.Ports {
 		if slices.ContainsFunc(taken.Ports, port.conflicts) {
-			return CausePorts
+			return Refusal{CausePorts, fmt.Sprintf("%d/%s", port.Number, port.Protocol)}
 		}
 	}
 	for _, claim := range c.Claims {
 		if slices.Contains(taken.Claims, claim) {
-			return CauseClaims
+			return Refusal{CauseClaims, claim}
 		}
 	}
-	return CauseNone
+	return Refusal{}
 }

@@ -61,17 +61,7 @@ func TestRoundingNeverPromisesTooMuch(t *testing.T) {
 }
 
 func TestUnsupportedFieldsAreNamedWithTheirPath(t *testing.T) {
-	term := []corev1.PodAffinityTerm{{TopologyKey: "zone"}}
 	for path, change := range map[string]func(*corev1.PodSpec){
-		"spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution": func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
-		},
-		"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution": func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
-		},
-		"spec.topologySpreadConstraints[1]": func(s *corev1.PodSpec) {
-			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}, {WhenUnsatisfiable: corev1.DoNotSchedule}}
-		},
 		"spec.resourceClaims":                   func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} },
 		"spec.volumes[0].persistentVolumeClaim": func(s *corev1.PodSpec) { s.Volumes = claims("unbound") },
 		"spec.volumes[0].ephemeral": func(s *corev1.PodSpec) {
@@ -80,14 +70,14 @@ func TestUnsupportedFieldsAreNamedWithTheirPath(t *testing.T) {
 	} {
 		pod := podBy("", nil)
 		change(&pod.Spec)
-		_, problem := ConstraintsOf(pod, gpuNames, storage())
+		_, problem := ConstraintsOf(pod, gpuNames, storage(), NewNeighbours())
 		if problem == nil || problem.Reason != ReasonUnsupported || !strings.HasPrefix(problem.Message, path) {
 			t.Errorf("%s: %v", path, problem)
 		}
 	}
 	pod := podBy("", nil)
 	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{}}}}
-	if _, problem := ConstraintsOf(pod, gpuNames, storage()); problem != nil {
+	if _, problem := ConstraintsOf(pod, gpuNames, storage(), NewNeighbours()); problem != nil {
 		t.Errorf("preferences are no demands: %v", problem)
 	}
 }
@@ -121,7 +111,7 @@ func storage() *Storage {
 
 func constraintsOf(t *testing.T, pod *corev1.Pod) *Constraints {
 	t.Helper()
-	c, problem := ConstraintsOf(pod, gpuNames, storage())
+	c, problem := ConstraintsOf(pod, gpuNames, storage(), NewNeighbours())
 	if problem != nil {
 		t.Fatal(problem)
 	}
@@ -146,7 +136,7 @@ func TestOnWhichNodesAPodMayRun(t *testing.T) {
 	}{
 		"everything matches": {func(s *corev1.PodSpec) {
 			s.NodeSelector, s.Affinity, s.Volumes = map[string]string{"disk": "ssd"}, within("zone", "a"), claims("zoned")
-		}, CauseNone},
+		}, ""},
 		"another label":           {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "hdd"} }, CauseAffinity},
 		"another zone":            {func(s *corev1.PodSpec) { s.Affinity = within("zone", "b") }, CauseAffinity},
 		"a taint":                 {func(s *corev1.PodSpec) { s.Tolerations = nil }, CauseTaint},
@@ -158,7 +148,7 @@ func TestOnWhichNodesAPodMayRun(t *testing.T) {
 		pod := podBy("", nil)
 		pod.Spec.Tolerations = tolerates
 		c.change(&pod.Spec)
-		if got := constraintsOf(t, pod).Permits(node); got != c.want {
+		if got := constraintsOf(t, pod).Permits(node); got.Cause != c.want {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
 		}
 	}
@@ -177,17 +167,17 @@ func TestWhatOtherPodsHaveTakenIsNotGivenTwice(t *testing.T) {
 		pod, other *corev1.Pod
 		want       Cause
 	}{
-		"enough is left":                {asking(map[string]string{"example.com/fpga": "2"}), asking(map[string]string{"example.com/fpga": "1"}), CauseNone},
+		"enough is left":                {asking(map[string]string{"example.com/fpga": "2"}), asking(map[string]string{"example.com/fpga": "1"}), ""},
 		"too little is left":            {asking(map[string]string{"example.com/fpga": "2"}), asking(map[string]string{"example.com/fpga": "2"}), CauseExtras},
 		"the node has none":             {asking(map[string]string{"hugepages-2Mi": "2Mi"}), podBy("", nil), CauseExtras},
 		"the port is taken":             {listening("1.2.3.4"), listening("0.0.0.0"), CausePorts},
-		"the port of another address":   {listening("1.2.3.4"), listening("1.2.3.5"), CauseNone},
+		"the port of another address":   {listening("1.2.3.4"), listening("1.2.3.5"), ""},
 		"the volume of one pod at once": {alone, alone, CauseClaims},
 	} {
 		var taken Taken
 		taken.Add(c.other, gpuNames)
 		constraints := constraintsOf(t, c.pod)
-		if got := constraints.Fits(node, &taken); got != c.want || !constraints.IsDynamic() {
+		if got := constraints.Fits(node, &taken); got.Cause != c.want || !constraints.IsDynamic() {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
 		}
 	}
