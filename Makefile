@@ -151,6 +151,14 @@ faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes,
 kube: build ## the chart, and jobs as pods against a real API server and etcd, which are built once with Helm (about fifteen minutes of CPU time), with faults
 	@$(MAKE) --no-print-directory tests-kube
 
+# How many pretended nodes make e2e has.
+NODES ?= 1000
+
+.PHONY: e2e
+e2e: ## the documents' example and gangs on a Kubernetes cluster of pretended nodes, against a real API server (NODES=1000)
+	go run ./test/tools
+	WEIR_NODES=$(NODES) go test $(AGAIN) -timeout 1h -v -run '^TestLarge' ./test/kube
+
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there
 	@scripts/v2.sh bin/v2

@@ -85,6 +85,7 @@ func (p *process) kill() {
 // controlPlane is an API server with its etcd.
 type controlPlane struct {
 	directory, programs string
+	records             bool
 	address             string
 	etcdAddress         string
 	etcd, server        *process
@@ -100,9 +101,10 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// startControlPlane starts both programs on fresh ports and applies what packaging/kubernetes/weir.yaml has.
-func startControlPlane(programs, directory string) (c *controlPlane, err error) {
-	c = &controlPlane{directory: directory, programs: programs}
+// startControlPlane starts both programs on fresh ports and applies what packaging/kubernetes/weir.yaml has. The API server
+// records the scheduler's calls if that is wanted.
+func startControlPlane(programs, directory string, records bool) (c *controlPlane, err error) {
+	c = &controlPlane{directory: directory, programs: programs, records: records}
 	if c.address, err = freeAddress(); err != nil {
 		return nil, err
 	}
@@ -167,11 +169,16 @@ users: [{name: weir, user: {token: %s}}]
 func (c *controlPlane) startServer() (err error) {
 	_, port, _ := net.SplitHostPort(c.address)
 	file := func(name string) string { return filepath.Join(c.directory, name) }
-	c.server, err = startProcess(file("apiserver.log"), filepath.Join(c.programs, "kube-apiserver"),
-		"--etcd-servers=http://"+c.etcdAddress, "--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+file("certs"),
-		"--service-account-key-file="+file("sa.pub"), "--service-account-signing-key-file="+file("sa.key"),
-		"--service-account-issuer=https://weir.test", "--token-auth-file="+file("tokens.csv"), "--authorization-mode=RBAC",
-		"--service-cluster-ip-range=10.0.0.0/24", "--audit-policy-file="+file("audit.yaml"), "--audit-log-path="+file("audit.log"))
+	arguments := []string{
+		"--etcd-servers=http://" + c.etcdAddress, "--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + file("certs"),
+		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--service-account-issuer=https://weir.test", "--token-auth-file=" + file("tokens.csv"), "--authorization-mode=RBAC",
+		"--service-cluster-ip-range=10.0.0.0/24",
+	}
+	if c.records {
+		arguments = append(arguments, "--audit-policy-file="+file("audit.yaml"), "--audit-log-path="+file("audit.log"))
+	}
+	c.server, err = startProcess(file("apiserver.log"), filepath.Join(c.programs, "kube-apiserver"), arguments...)
 	return err
 }
 

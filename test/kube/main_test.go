@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +26,7 @@ const (
 	roleVariable       = "WEIR_TEST_SCHEDULER" // the data directory
 	kubeconfigVariable = "WEIR_TEST_KUBECONFIG"
 	listenVariable     = "WEIR_TEST_LISTEN"
+	plainVariable      = "WEIR_TEST_PLAIN" // set: all other settings are the defaults
 )
 
 var (
@@ -67,7 +69,15 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(directory)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	plane, err = startControlPlane(programs, directory)
+	if isLarge() {
+		if plane, err = startControlPlane(programs, directory, false); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer plane.stop()
+		return m.Run()
+	}
+	plane, err = startControlPlane(programs, directory, true)
 	if err == nil {
 		defer plane.stop()
 		machine, err = startKubelets(ctx, plane.admin)
@@ -85,19 +95,30 @@ func run(m *testing.M) int {
 	return code
 }
 
+// isLarge reports whether this run is about large clusters: tests of WEIR_NODES, or benchmarks. They have pretended nodes of
+// their own, and the API server records nothing.
+func isLarge() bool {
+	flag.Parse()
+	return os.Getenv(largeVariable) != "" || flag.Lookup("test.bench").Value.String() != ""
+}
+
 // runScheduler is a scheduler that drives the control plane of the tests.
 func runScheduler(directory string) error {
 	c := config.Default().Scheduler
 	c.DataDir, c.Listen, c.TrustLoopback = document.Some(directory), document.Some(os.Getenv(listenVariable)), document.Some(true)
 	c.Socket = document.Some(filepath.Join(directory, "socket"))
-	c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
-	c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
+	level := slog.LevelWarn
+	if os.Getenv(plainVariable) == "" {
+		level = slog.LevelDebug
+		c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
+		c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
+		c.Log.Level = document.Some("debug")
+	}
 	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))
 	c.Kubernetes.PodsURL = document.Some("http://" + os.Getenv(listenVariable))
-	c.Log.Level = document.Some("debug")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := app.NewScheduler(ctx, &c, "test", slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s, err := app.NewScheduler(ctx, &c, "test", slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	if err != nil {
 		return err
 	}
@@ -118,6 +139,9 @@ func newScheduler(t *testing.T) *scheduler {
 	t.Helper()
 	if without != "" {
 		t.Skipf("NO API SERVER HERE: %s", without)
+	}
+	if machine == nil {
+		t.Skip("this run is about large clusters")
 	}
 	address, err := freeAddress()
 	if err != nil {

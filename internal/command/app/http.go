@@ -28,7 +28,7 @@ func (s *Scheduler) handler(c *config.Scheduler, registries *image.Registries) h
 	limits := limitsOf(&c.Overload)
 	answers := api.New(s.Server, api.Options{
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
-		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries, Review: s.review(),
+		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries, Review: s.review(), Pods: s.pods(),
 	})
 	s.mayUse = answers.MayUse
 	figures := measured.Handler()

@@ -119,6 +119,14 @@ func (s *Scheduler) kubeCounts() func() kube.Counts {
 	return s.kube.Counts
 }
 
+// pods lists pods of others, nil without Kubernetes.
+func (s *Scheduler) pods() func(ctx context.Context, namespace, name string) ([]picture.Pod, error) {
+	if s.kube == nil {
+		return nil
+	}
+	return s.kube.Pods
+}
+
 // pictureOf derives the settings of a picture from the configuration.
 func pictureOf(c *config.Scheduler, version string) picture.Options {
 	k := &c.Kubernetes

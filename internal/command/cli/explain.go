@@ -18,7 +18,7 @@ func newExplainCommand(opts *options) *cobra.Command {
 	var tree, at string
 	fix := &fixFlags{}
 	cmd := &cobra.Command{
-		Use:   "explain OPERATION|JOB|POOL|cluster",
+		Use:   "explain OPERATION|JOB|POOL|POD|cluster",
 		Short: "Explain what jobs wait for",
 		Long: `Explain why an operation's jobs wait: a list of blockers, what to fix first at the top, with amounts, pools, nodes, and who
 holds what is short; what starvation and preemption will do for it; and where its fair share comes from, pool by pool. Jobs that
@@ -26,7 +26,7 @@ start at the next heartbeats have no blockers.
 
 Explain a pool: what it uses, demands and is entitled to, and what it demands and does not have, by first blocker; pool:NAME is
 always a pool. Explain the cluster in the same way, tree by tree. Explain a job: where it runs and what may preempt it, or how it
-ended.
+ended. Explain a pod of Kubernetes that Weir schedules: pod:NAMESPACE/NAME, or pod/NAME in the namespace that kubectl uses.
 
 With --fix, list the least changes that start jobs of an operation now: each alone is enough, and each was tested on a copy of the
 cluster. What the user can do comes first, then what the owner of the pool can, then what an administrator can; among these, what
@@ -41,6 +41,7 @@ Otherwise an answer is about a moment at most one update period ago. Whatever it
   weir explain '*nightly' --fix
   weir explain '*nightly' --fix --jobs all --as owner
   weir explain pool:research
+  weir explain pod:default/web-0
   weir explain cluster`,
 		Args: oneName("operation, job or pool"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -28,6 +28,9 @@ func (s *session) explain(tree, name string) error {
 	if pool, marked := strings.CutPrefix(name, poolPrefix); marked {
 		return s.explainPool(tree, pool)
 	}
+	if namespace, pod, marked := podName(name); marked {
+		return s.explainPod(namespace, pod)
+	}
 	if names, err := s.PoolNames(s.ctx, tree); err == nil && slices.Contains(names, name) && !beginningOfID.MatchString(name) {
 		return s.explainPool(tree, name)
 	}

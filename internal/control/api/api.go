@@ -23,6 +23,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/node/image"
+	"github.com/weirhq/weir/internal/node/picture"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -50,6 +51,9 @@ type Options struct {
 	Review func(ctx context.Context, token string) (auth.Visitor, error)
 	// Images are the registries that tags of images are resolved with; nil means all, over TLS and without credentials.
 	Images *image.Registries
+	// Pods returns the pods of others that Weir schedules, of all namespaces and names if these are empty; nil means that jobs
+	// are no pods here.
+	Pods func(ctx context.Context, namespace, name string) ([]picture.Pod, error)
 	// Notifier delivers notifications; nil means that there are no targets.
 	Notifier *notify.Notifier
 	// Budget is the memory for bodies of requests; nil means one with the default limits.

@@ -52,6 +52,7 @@ func getCluster(c *call) (yson.Node, error) {
 		yson.Pair("pending_job_count", yson.Int64(int64(pending))),
 		yson.Pair("update_duration", yson.Double(float64(counters.LastUpdate.Microseconds())/1000)),
 		yson.Pair("default_pool_tree", wire.OrEntity(c.Server.Trees().Default)),
+		yson.Pair("kubernetes", yson.Boolean(c.api.options.Pods != nil)),
 		yson.Pair("pool_trees", yson.Map(trees...)),
 		yson.Pair("held_back", heldBack(c.Server.HeldBack())),
 		yson.Pair("alerts", orchid.SchedulerAlerts(c.Server))), nil

@@ -81,6 +81,7 @@ var samples = map[string]struct{ parameters, data string }{
 
 	"get_cluster":               {parameters: `{}`},
 	"list_nodes":                {parameters: `{}`},
+	"list_pods":                 {parameters: `{}`},
 	"list_events":               {parameters: `{}`},
 	"list_audit":                {parameters: `{}`},
 	"list_notification_targets": {},

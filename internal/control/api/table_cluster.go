@@ -92,6 +92,17 @@ var clusterCommands = []command{
 		run: listNodes,
 	},
 	{
+		name: "list_pods", about: "lists pods of Kubernetes that Weir schedules, and why each waits", needs: readAt("//sys/operations"),
+		parameters: []parameter{
+			{"namespace", aString, "", "only pods of this namespace"},
+			{"name", aString, "", "only pods with this name"},
+			{"state", aString, "", "only pods in this state: waiting, starting, running, leaving, completed or failed"},
+			{"filter", aString, "", "a part of the name"},
+			{"limit", anInteger, "1000", "the greatest number of pods"},
+		},
+		run: listPods,
+	},
+	{
 		name: "list_events", about: "lists events, newest first", needs: readAt("//sys/scheduler"),
 		parameters: append([]parameter{operationID, operationAlias}, eventParameters...), run: listEvents,
 	},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -48,6 +49,16 @@ func Configure(kubeconfig, context, agent string) (config *rest.Config, name str
 	config.UserAgent = agent
 	config.QPS = -1 // the writer has its own rate; the usual limit of 5 per second makes schedulers slow
 	return config, name, nil
+}
+
+// Namespace returns the namespace that kubectl uses: that of the kubeconfig's context, "default" if it has none.
+func Namespace() string {
+	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
+	name, _, err := files.Namespace()
+	if err != nil || name == "" {
+		return metav1.NamespaceDefault
+	}
+	return name
 }
 
 // ConnectAnyKind returns a client for kinds that this program has no types of, such as custom resources.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,8 @@ type Driver struct {
 	pods, nodes cache.SharedIndexInformer
 	lives       lives
 	tally       *tally
-	around      *surroundings // nil without Guests
+	current     atomic.Pointer[term] // nil while this scheduler does not lead
+	around      *surroundings        // nil without Guests
 }
 
 // New returns a driver. It does nothing until Run is called.
@@ -177,6 +179,25 @@ func (t *term) taken() []func(now time.Time) {
 	return events
 }
 
+// Pods returns the pods of others that Weir schedules: see [picture.Picture.Pods]. While this scheduler does not lead it
+// knows none.
+func (d *Driver) Pods(ctx context.Context, namespace, name string) ([]picture.Pod, error) {
+	t := d.current.Load()
+	if t == nil {
+		return nil, nil
+	}
+	answer := make(chan []picture.Pod, 1)
+	t.post(func(now time.Time) { answer <- t.picture.Pods(now, namespace, name) })
+	select {
+	case list := <-answer:
+		return list, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-t.ctx.Done():
+		return nil, nil
+	}
+}
+
 // lead drives the cluster until the term ends.
 func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -192,6 +213,8 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	})
 	defer t.workers.Wait()
 	defer cancel()
+	d.current.Store(t)
+	defer d.current.Store(nil)
 	t.writer.tally = d.tally
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })

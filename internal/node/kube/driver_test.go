@@ -198,23 +198,40 @@ func awaitProgress(t *testing.T, store *fakescheduler.Store, holds func(fakesche
 func TestTheRateOfWritesFollowsTheAnswers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := newRate(1500, now)
-	for range 100 { // ten seconds of good answers
-		now = now.Add(100 * time.Millisecond)
-		r.wait(now)
-		r.answered(now, 2*time.Millisecond, false, 0)
+	good := func(d time.Duration) {
+		for end := now.Add(d); now.Before(end); {
+			now = now.Add(10 * time.Millisecond)
+			r.wait(now)
+			r.answered(now, 2*time.Millisecond, false, 0)
+		}
 	}
-	if r.perSecond < 295 || r.perSecond > 305 {
-		t.Errorf("%v per second after 10 s, want 300", r.perSecond)
+	good(time.Second)
+	if r.perSecond < 350 || r.perSecond > 600 {
+		t.Errorf("%v per second after a second, want about twice as many as at first", r.perSecond)
+	}
+	good(3 * time.Second)
+	if r.perSecond != 1500 {
+		t.Errorf("%v per second after four seconds, want all", r.perSecond)
 	}
 	r.answered(now, time.Millisecond, true, 0)
 	r.answered(now, time.Millisecond, true, 0) // of the same moment
-	if r.perSecond < 145 || r.perSecond > 155 {
-		t.Errorf("%v per second after trouble, want 150", r.perSecond)
+	if r.perSecond != 750 {
+		t.Errorf("%v per second after trouble, want half", r.perSecond)
 	}
-	now = now.Add(2 * time.Second)
+	good(2 * time.Second)
+	was := r.perSecond
+	if was < 890 || was > 930 {
+		t.Errorf("%v per second two seconds later, want a tenth more each second", was)
+	}
 	r.answered(now, 200*time.Millisecond, false, 0)
-	if r.perSecond > 80 {
-		t.Errorf("%v per second after slow answers, want about 75", r.perSecond)
+	if r.perSecond != was {
+		t.Errorf("%v per second after one slow answer, want %v", r.perSecond, was)
+	}
+	for range 10 {
+		r.answered(now, 200*time.Millisecond, false, 0)
+	}
+	if r.perSecond != was/2 {
+		t.Errorf("%v per second after slow answers, want half of %v", r.perSecond, was)
 	}
 	r.answered(now, time.Millisecond, true, 7*time.Second)
 	if got := r.wait(now); got != 7*time.Second {

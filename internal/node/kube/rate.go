@@ -6,21 +6,22 @@ import "time"
 const (
 	firstRate    = 200
 	leastRate    = 5
-	rateRise     = 10 // per second
+	rateRise     = 10 // per second once the server has shown trouble, or a tenth of the rate; until then the rate doubles each second
 	halvingPause = time.Second
 	// floorLatency is a latency that is never trouble.
 	floorLatency = 50 * time.Millisecond
 	burst        = 16 // writes that may leave at once
 )
 
-// rate is how many writes per second the API server gets: more as long as it answers well, half when it does not. It is a
-// value without a clock.
+// rate is how many writes per second the API server gets: twice as many each second until the server shows trouble, half
+// then, and from there slowly more as long as it answers well. It is a value without a clock.
 type rate struct {
 	perSecond, most float64
 	tokens          float64
 	last            time.Time
-	usual           time.Duration // smoothed latency of good answers
+	usual, recent   time.Duration // latency, smoothed over many answers and over a few
 	halved          time.Time
+	troubled        bool      // the server has shown trouble
 	until           time.Time // nothing leaves before; the server asked for it
 }
 
@@ -32,7 +33,11 @@ func newRate(most float64, now time.Time) *rate {
 func (r *rate) wait(now time.Time) time.Duration {
 	if passed := now.Sub(r.last); passed > 0 {
 		r.tokens = min(burst, r.tokens+r.perSecond*passed.Seconds())
-		r.perSecond = min(r.most, r.perSecond+rateRise*passed.Seconds())
+		rise := max(rateRise, r.perSecond/10)
+		if !r.troubled {
+			rise = r.perSecond
+		}
+		r.perSecond = min(r.most, r.perSecond+rise*min(1, passed.Seconds()))
 		r.last = now
 	}
 	if pause := r.until.Sub(now); pause > 0 {
@@ -45,22 +50,19 @@ func (r *rate) wait(now time.Time) time.Duration {
 	return time.Duration((1 - r.tokens) / r.perSecond * float64(time.Second))
 }
 
-// answered takes in how a write went. Trouble is an answer that says so (too many requests, a timeout).
+// answered takes in how a write went. Trouble is an answer that says so (too many requests, a timeout). One slow answer is
+// not: the latest ones together must be.
 func (r *rate) answered(now time.Time, latency time.Duration, trouble bool, retryAfter time.Duration) {
 	if retryAfter > 0 {
 		r.until = now.Add(retryAfter)
 	}
-	if !trouble && (r.usual == 0 || latency <= max(2*r.usual, floorLatency)) {
-		if r.usual == 0 {
-			r.usual = latency
-		}
-		r.usual += (latency - r.usual) / 16
-		return
+	if r.usual == 0 {
+		r.usual, r.recent = latency, latency
 	}
-	if !trouble {
-		r.usual += (latency - r.usual) / 64 // a server that stays slow becomes the usual
-	}
-	if now.Sub(r.halved) >= halvingPause {
-		r.perSecond, r.halved = max(leastRate, r.perSecond/2), now
+	r.recent += (latency - r.recent) / 16
+	r.usual += (latency - r.usual) / 1024 // a server that stays slow becomes the usual
+	slow := r.recent > max(2*r.usual, floorLatency)
+	if (trouble || slow) && now.Sub(r.halved) >= halvingPause {
+		r.perSecond, r.halved, r.troubled = max(leastRate, r.perSecond/2), now, true
 	}
 }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/weirhq/weir/internal/node/picture"
 )
@@ -41,27 +43,35 @@ func Release(ctx context.Context, client kubernetes.Interface, namespace string,
 	if err != nil {
 		return 0, err
 	}
-	var problems []error
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if remove {
-			err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				problems = append(problems, err)
-			}
-		}
-		if !hasFinalizer(pod) {
-			continue
-		}
-		_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(pod.UID)), metav1.PatchOptions{})
-		switch {
-		case err == nil:
+	problems, done := make([]error, len(list.Items)), make([]bool, len(list.Items))
+	workqueue.ParallelizeUntil(ctx, writers, len(list.Items), func(i int) {
+		done[i], problems[i] = release(ctx, pods, &list.Items[i], remove)
+	})
+	for _, yes := range done {
+		if yes {
 			released++
-		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-			problems = append(problems, err)
 		}
 	}
-	return released, errors.Join(problems...)
+	return released, errors.Join(append(problems, ctx.Err())...)
+}
+
+// release removes the finalizer from a pod, and reports whether the pod had it. With remove it also deletes the pod.
+func release(ctx context.Context, pods typedcorev1.PodInterface, pod *corev1.Pod, remove bool) (released bool, err error) {
+	isGone := func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+	if remove {
+		err = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		if isGone(err) {
+			err = nil
+		}
+	}
+	if !hasFinalizer(pod) {
+		return false, err
+	}
+	_, patched := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(pod.UID)), metav1.PatchOptions{})
+	if isGone(patched) {
+		return false, err
+	}
+	return patched == nil, errors.Join(err, patched)
 }
 
 func hasFinalizer(pod *corev1.Pod) bool {

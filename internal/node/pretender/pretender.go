@@ -32,7 +32,7 @@ type Options struct {
 }
 
 const (
-	// workers is how many pods are handled at a time.
+	// workers is how many calls of the API server are under way at a time.
 	workers = 8
 	// leaseTime is how long a node counts as alive without a sign of life, leasePeriod how often it gives one.
 	leaseTime   = 80 * time.Second
@@ -44,35 +44,54 @@ const (
 // Pretender plays the kubelets of its nodes.
 type Pretender struct {
 	Options
-	pods  cache.SharedIndexInformer
-	queue workqueue.TypedDelayingInterface[string]
+	pods   cache.SharedIndexInformer
+	queue  workqueue.TypedDelayingInterface[string]
+	leases []*coordinationv1.Lease // of the nodes, as the API server last had them; nil if that is not known
 }
 
 // New creates the nodes that are not there yet and returns their pretender. Run starts it.
 func New(ctx context.Context, o Options) (*Pretender, error) {
-	for i := 1; i <= o.Nodes; i++ {
-		node := pretended(NodeOf(NodeName(i), quantities(o.Resources), 0))
-		created, err := o.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			created, err = o.Client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+	err := together(ctx, o.Nodes, func(i int) error {
+		name := NodeName(i + 1)
+		if err := o.createNode(ctx, name); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("node %s: %w", node.Name, err)
-		}
-		created.Status = node.Status
-		if _, err := o.Client.CoreV1().Nodes().UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
-			return nil, fmt.Errorf("node %s: %w", node.Name, err)
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	p := &Pretender{
 		Options: o, pods: informers.NewSharedInformerFactory(o.Client, 0).Core().V1().Pods().Informer(),
-		queue: workqueue.NewTypedDelayingQueue[string](),
+		queue: workqueue.NewTypedDelayingQueue[string](), leases: make([]*coordinationv1.Lease, o.Nodes),
 	}
-	_, err := p.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = p.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.seen,
 		UpdateFunc: func(_, object any) { p.seen(object) },
 	})
 	return p, err
+}
+
+// createNode creates a node unless it exists, and sets its status.
+func (o *Options) createNode(ctx context.Context, name string) error {
+	node := pretended(NodeOf(name, quantities(o.Resources), 0))
+	created, err := o.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = o.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	created.Status = node.Status
+	_, err = o.Client.CoreV1().Nodes().UpdateStatus(ctx, created, metav1.UpdateOptions{})
+	return err
+}
+
+// together calls a function for the numbers below n, several at a time, and returns the errors.
+func together(ctx context.Context, n int, do func(i int) error) error {
+	problems := make([]error, n)
+	workqueue.ParallelizeUntil(ctx, workers, n, func(i int) { problems[i] = do(i) })
+	return errors.Join(append(problems, ctx.Err())...)
 }
 
 // isMine reports whether a pod is on one of the nodes.
@@ -154,9 +173,9 @@ func (p *Pretender) live(ctx context.Context) {
 	ticker := time.NewTicker(leasePeriod)
 	defer ticker.Stop()
 	for {
-		for i := 1; i <= p.Nodes && ctx.Err() == nil; i++ {
-			if err := p.renew(ctx, NodeName(i)); err != nil && ctx.Err() == nil {
-				p.Log.Debug("the lease of a pretended node", "node", NodeName(i), "error", err)
+		for i := 0; i < p.Nodes && ctx.Err() == nil; i++ {
+			if err := p.renew(ctx, i); err != nil && ctx.Err() == nil {
+				p.Log.Debug("the lease of a pretended node", "node", NodeName(i+1), "error", err)
 			}
 		}
 		select {
@@ -167,52 +186,60 @@ func (p *Pretender) live(ctx context.Context) {
 	}
 }
 
-func (p *Pretender) renew(ctx context.Context, node string) error {
-	seconds, now := int32(leaseTime/time.Second), metav1.NowMicro()
+// renew renews the lease of the node with an index.
+func (p *Pretender) renew(ctx context.Context, i int) (err error) {
+	node, seconds, now := NodeName(i+1), int32(leaseTime/time.Second), metav1.NowMicro()
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &node, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	leases := p.Client.CoordinationV1().Leases(leaseNamespace)
-	lease, err := leases.Get(ctx, node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: spec}, metav1.CreateOptions{})
-		return err
+	lease := p.leases[i]
+	p.leases[i] = nil // after an error it is read again
+	if lease == nil {
+		lease, err = leases.Get(ctx, node, metav1.GetOptions{})
 	}
-	if err != nil {
-		return err
+	switch {
+	case apierrors.IsNotFound(err):
+		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: spec}, metav1.CreateOptions{})
+	case err == nil:
+		lease.Spec = spec
+		lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
-	lease.Spec = spec
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	if err == nil {
+		p.leases[i] = lease
+	}
 	return err
 }
 
 // Remove deletes the nodes, their leases and their pods. The pods need no time to end: no process runs for them.
 func (p *Pretender) Remove(ctx context.Context) error {
-	var problems []error
 	now := int64(0)
 	list, err := p.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	for i := range list.Items {
+	pods := together(ctx, len(list.Items), func(i int) error {
 		pod := &list.Items[i]
 		if !p.isMine(pod) {
-			continue
+			return nil
 		}
 		err := p.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
 		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			problems = append(problems, err)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
 		}
-	}
-	for i := 1; i <= p.Nodes; i++ {
+		return err
+	})
+	nodes := together(ctx, p.Nodes, func(i int) error {
+		var problems []error
 		for _, err := range []error{
-			p.Client.CoreV1().Nodes().Delete(ctx, NodeName(i), metav1.DeleteOptions{}),
-			p.Client.CoordinationV1().Leases(leaseNamespace).Delete(ctx, NodeName(i), metav1.DeleteOptions{}),
+			p.Client.CoreV1().Nodes().Delete(ctx, NodeName(i+1), metav1.DeleteOptions{}),
+			p.Client.CoordinationV1().Leases(leaseNamespace).Delete(ctx, NodeName(i+1), metav1.DeleteOptions{}),
 		} {
 			if err != nil && !apierrors.IsNotFound(err) {
 				problems = append(problems, err)
 			}
 		}
-	}
-	return errors.Join(problems...)
+		return errors.Join(problems...)
+	})
+	return errors.Join(pods, nodes)
 }

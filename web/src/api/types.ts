@@ -54,6 +54,8 @@ export interface Cluster {
   pending_job_count: number;
   update_duration: number;
   default_pool_tree: string | null;
+  /** Whether jobs are pods of Kubernetes. */
+  kubernetes?: boolean;
   pool_trees: Record<string, TreeSummary>;
   held_back?: HeldNode[];
   alerts: ErrorDocument[];
@@ -677,4 +679,26 @@ export interface Report {
 export interface PreemptionReport extends Report {
   watch: {minutes: number; proven: number; cycles: number};
   cycles: Event[];
+}
+
+/** Pod is a pod of Kubernetes that Weir schedules. */
+export interface Pod {
+  namespace: string;
+  name: string;
+  state: string;
+  node: string;
+  creation_time: string;
+  operation_id: string;
+  alias: string;
+  task_name: string;
+  pool_tree: string;
+  pool: string;
+  reason: string;
+  message: string;
+}
+
+export interface PodList {
+  pods: Pod[];
+  total: number;
+  namespaces: Record<string, {waiting: number; running: number; all: number}>;
 }

@@ -16,6 +16,8 @@ const HomePage = lazy(async () => ({default: (await import('../pages/home')).Hom
 const EventsPage = lazy(async () => ({default: (await import('../pages/events')).EventsPage}));
 const MissingPage = lazy(async () => ({default: (await import('../pages/missing')).MissingPage}));
 const NodePage = lazy(async () => ({default: (await import('../pages/node')).NodePage}));
+const PodsPage = lazy(async () => ({default: (await import('../pages/pods')).PodsPage}));
+const PodPage = lazy(async () => ({default: (await import('../pages/pod')).PodPage}));
 const NodesPage = lazy(async () => ({default: (await import('../pages/nodes')).NodesPage}));
 const OperationPage = lazy(async () => ({default: (await import('../pages/operation')).OperationPage}));
 const OperationsPage = lazy(async () => ({default: (await import('../pages/operations')).OperationsPage}));
@@ -80,6 +82,8 @@ function page(path: string[]) {
       return first === undefined ? <OperationsPage /> : <OperationPage id={first} />;
     case 'nodes':
       return first === undefined ? <NodesPage /> : <NodePage address={first} />;
+    case 'pods':
+      return first === undefined || second === undefined ? <PodsPage /> : <PodPage namespace={first} name={second} />;
     case 'preemptions':
       return <PreemptionsPage />;
     case 'reports':

@@ -1,6 +1,6 @@
 import {Alert, Button, DropdownMenu, Icon, Label, Popover} from '@gravity-ui/uikit';
 import {
-  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, CodeFork, Display, FileText, Globe, House, ListUl, Magnifier, Moon, NodesRight, Person, Server, Sun, Thunderbolt, ListTimeline,
+  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, CodeFork, Cubes3, Display, FileText, Globe, House, ListUl, Magnifier, Moon, NodesRight, Person, Server, Sun, Thunderbolt, ListTimeline,
 } from '@gravity-ui/icons';
 import {type ReactNode, useEffect, useState} from 'react';
 
@@ -21,6 +21,7 @@ const sections: {key: string; title: Key; icon: typeof House; href: string}[] = 
   {key: 'scheduling', title: 'Scheduling', icon: NodesRight, href: to.scheduling()},
   {key: 'operations', title: 'Operations', icon: ListUl, href: to.operations()},
   {key: 'nodes', title: 'Nodes', icon: Server, href: to.nodes()},
+  {key: 'pods', title: 'Pods', icon: Cubes3, href: to.pods()},
   {key: 'preemptions', title: 'Preemptions', icon: Thunderbolt, href: to.preemptions()},
   {key: 'reports', title: 'Reports', icon: FileText, href: to.reports()},
   {key: 'events', title: 'Events', icon: ListTimeline, href: to.events()},
@@ -33,6 +34,8 @@ export function Frame({children}: {children: ReactNode}) {
   const {t} = useTexts();
   const [section = ''] = usePath();
   const [searching, setSearching] = useState(false);
+  const kubernetes = useCluster().data?.kubernetes;
+  const shown = sections.filter((item) => item.key !== 'pods' || kubernetes);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
@@ -65,7 +68,7 @@ export function Frame({children}: {children: ReactNode}) {
         <Choices />
       </header>
       <nav className="side" aria-label={t('Sections')}>
-        {sections.map((item) => (
+        {shown.map((item) => (
           <Anchor
             key={item.key}
             href={item.href}

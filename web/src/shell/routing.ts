@@ -68,6 +68,8 @@ export const to = {
   operation: (id: string, tab?: string) => `/operations/${encodeURIComponent(id)}${tab ? `?tab=${tab}` : ''}`,
   nodes: () => '/nodes',
   node: (address: string) => `/nodes/${encodeURIComponent(address)}`,
+  pods: (namespace?: string) => (namespace ? `/pods?namespace=${encodeURIComponent(namespace)}` : '/pods'),
+  pod: (namespace: string, name: string) => `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   preemptions: () => '/preemptions',
   reports: (report?: string) => (report ? `/reports?report=${report}` : '/reports'),
   events: () => '/events',
