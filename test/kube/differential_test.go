@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,17 +37,7 @@ type oracle struct {
 
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
-	const module = "../controlplane"
-	source, err := os.ReadFile(module + "/oracle/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(source)
-	program, err := expected.Tool(module, "oracle-"+hex.EncodeToString(sum[:4]), "./oracle")
-	if err != nil {
-		t.Skipf("NO FILTERS OF KUBE-SCHEDULER HERE: %v", err)
-	}
-	command := exec.Command(program)
+	command := exec.Command(expected.Oracle.Need(t))
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()
 	if err != nil {
@@ -336,17 +324,14 @@ func neighboursOf(q *question) *workload.Neighbours {
 	return around
 }
 
-// Weir refuses a node for a pod exactly if a filter of kube-scheduler does. make kube asks about 10,000 pods; WEIR_LONG draws a
-// new seed and more of them.
+// Weir refuses a node for a pod exactly if a filter of kube-scheduler does. make test asks about 2,500 pods; make long about 50,000
+// and draws a new seed.
 func TestOurRulesAreThoseOfKubeScheduler(t *testing.T) {
 	oracle := newOracle(t)
 	const waiting = 10
 	clusters, seed := 250, uint64(1)
-	switch {
-	case os.Getenv("WEIR_LONG") != "":
+	if os.Getenv("WEIR_LONG") != "" {
 		clusters, seed = 5000, rand.Uint64()
-	case os.Getenv("WEIR_CONTROLPLANE") != "":
-		clusters = 1000
 	}
 	d := dice{rand.New(rand.NewPCG(seed, 0))}
 	differences, refused := 0, map[string]int{}

@@ -89,7 +89,7 @@ func run(m *testing.M) int {
 func runScheduler(directory string) error {
 	c := config.Default().Scheduler
 	c.DataDir, c.Listen, c.TrustLoopback = document.Some(directory), document.Some(os.Getenv(listenVariable)), document.Some(true)
-	c.Socket = document.Some(filepath.Join(directory, "socket"))
+	c.Socket = document.Some(filepath.Join(directory, "socket-"+os.Getenv(listenVariable)))
 	c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
 	c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
 	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))
@@ -109,24 +109,43 @@ type scheduler struct {
 	t         *testing.T
 	directory string
 	address   string
+	through   *trouble // how it reaches the API server; nil: directly
 	process   *process
 	*client.Client
+}
+
+// describe returns a scheduler that has not been started.
+func describe(t *testing.T, directory string, through *trouble) *scheduler {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scheduler{t: t, directory: directory, address: address, through: through}
+	if s.Client, err = client.New(client.Options{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // newScheduler starts a scheduler on fresh state. At the end of the test nothing of it is left in the cluster.
 func newScheduler(t *testing.T) *scheduler {
 	t.Helper()
+	needPlane(t)
+	return newSchedulerThrough(t, nil)
+}
+
+func needPlane(t *testing.T) {
+	t.Helper()
 	if without != "" {
 		t.Skipf("NO API SERVER HERE: %s", without)
 	}
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &scheduler{t: t, directory: t.TempDir(), address: address}
-	if s.Client, err = client.New(client.Options{Address: address}); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// newSchedulerThrough starts a scheduler that reaches the API server through something.
+func newSchedulerThrough(t *testing.T, through *trouble) *scheduler {
+	t.Helper()
+	s := describe(t, t.TempDir(), through)
 	t.Cleanup(func() {
 		machine.finish(true)
 		defer machine.finish(false)
@@ -149,9 +168,22 @@ func newScheduler(t *testing.T) *scheduler {
 	return s
 }
 
+// start starts the scheduler and waits until it leads.
 func (s *scheduler) start() {
 	s.t.Helper()
+	s.launch()
+	s.await("the scheduler answers", func() bool {
+		_, err := s.ListOperations(context.Background(), client.OperationFilter{})
+		return err == nil
+	})
+}
+
+func (s *scheduler) launch() {
+	s.t.Helper()
 	kubeconfig, err := plane.kubeconfig()
+	if s.through != nil {
+		kubeconfig, err = plane.kubeconfigAt(s.through.server.URL, weirToken, filepath.Join(s.directory, "kubeconfig"))
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -162,17 +194,13 @@ func (s *scheduler) start() {
 	for name, value := range map[string]string{roleVariable: s.directory, kubeconfigVariable: kubeconfig, listenVariable: s.address} {
 		s.t.Setenv(name, value)
 	}
-	s.process, err = startProcess(filepath.Join(s.directory, "log"), self)
+	s.process, err = startProcess(filepath.Join(s.directory, "log-"+s.address), self)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for _, name := range []string{roleVariable, kubeconfigVariable, listenVariable} {
 		_ = os.Unsetenv(name) // only the child plays a role
 	}
-	s.await("the scheduler answers", func() bool {
-		_, err := s.ListOperations(context.Background(), client.OperationFilter{})
-		return err == nil
-	})
 }
 
 // await waits until something holds.

@@ -53,16 +53,21 @@ func newShop(t *testing.T, name string) *shop {
 	return s
 }
 
-// pod creates a pod of one core.
-func (s *shop) pod(name string, change func(*corev1.Pod)) {
-	s.t.Helper()
+// podNamed returns a pod of one core.
+func podNamed(name string) *corev1.Pod {
 	grace := int64(1)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: corev1.PodSpec{
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: corev1.PodSpec{
 		SchedulerName: workload.Scheduler, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
 			Name: "main", Image: "any", Command: []string{"sleep"},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": apiresource.MustParse("1"), "memory": apiresource.MustParse("64Mi")}},
 		}},
 	}}
+}
+
+// pod creates a pod of one core.
+func (s *shop) pod(name string, change func(*corev1.Pod)) {
+	s.t.Helper()
+	pod := podNamed(name)
 	if change != nil {
 		change(pod)
 	}
@@ -89,6 +94,15 @@ func (s *shop) running() map[string]types.UID {
 		}
 	}
 	return found
+}
+
+// on returns the node of a pod.
+func (s *shop) on(name string) string {
+	pod, err := plane.admin.CoreV1().Pods(s.name).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return pod.Spec.NodeName
 }
 
 // reason returns the reason and the message of the condition PodScheduled of a pod.
