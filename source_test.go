@@ -49,6 +49,7 @@ func readSource(t *testing.T) *sourceTree {
 
 var sourceOnce = sync.OnceValues(func() (*sourceTree, error) {
 	tree := &sourceTree{fset: token.NewFileSet(), texts: map[string]string{}}
+	other := "" // the last directory that is a module of its own
 	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
 			return nil // a temporary file that another process has removed
@@ -60,6 +61,9 @@ var sourceOnce = sync.OnceValues(func() (*sourceTree, error) {
 			switch entry.Name() {
 			case ".git", "bin", "node_modules", "testdata":
 				return fs.SkipDir
+			}
+			if _, err := os.Stat(path.Join(name, "go.mod")); err == nil && name != "." {
+				other = name + "/"
 			}
 			return nil
 		}
@@ -74,7 +78,7 @@ var sourceOnce = sync.OnceValues(func() (*sourceTree, error) {
 			return err
 		}
 		tree.texts[name] = string(text)
-		if !strings.HasSuffix(name, ".go") {
+		if !strings.HasSuffix(name, ".go") || other != "" && strings.HasPrefix(name, other) {
 			return nil
 		}
 		file, err := parser.ParseFile(tree.fset, name, text, parser.ParseComments)

@@ -9,12 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
 // Tool is a program that tests start and that a module beside this one builds. That takes minutes, so it is built once for
-// each state of the module's go.sum and kept in the user's cache.
+// each state of the module's go.sum, and of its own source if that is in the module, and kept in the user's cache.
 type Tool struct {
 	Name   string
 	Module string // its directory below test/
@@ -26,6 +27,7 @@ var (
 	Helm      = Tool{"helm", "helm", "helm.sh/helm/v4/cmd/helm"}
 	Etcd      = Tool{"etcd", "controlplane", "go.etcd.io/etcd/server/v3"}
 	APIServer = Tool{"kube-apiserver", "controlplane", "k8s.io/kubernetes/cmd/kube-apiserver"}
+	Oracle    = Tool{"oracle", "controlplane", "./oracle"} // the filters of kube-scheduler
 )
 
 var (
@@ -55,6 +57,13 @@ func (t Tool) place() (module, program string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", "", err
+	}
+	if strings.HasPrefix(t.Source, "./") {
+		own, err := os.ReadFile(filepath.Join(root, "test", t.Module, t.Source, "main.go"))
+		if err != nil {
+			return "", "", err
+		}
+		sums = append(sums, own...)
 	}
 	sum := sha256.Sum256(sums)
 	return filepath.Join(root, "test", t.Module), filepath.Join(cache, "weir", t.Module, hex.EncodeToString(sum[:8]), t.Name), nil

@@ -155,14 +155,18 @@ func (c *controlPlane) kubeconfig() (string, error) { return c.kubeconfigOf(weir
 
 // kubeconfigOf writes the kubeconfig of a user and returns its name.
 func (c *controlPlane) kubeconfigOf(token string) (string, error) {
-	name := filepath.Join(c.directory, "kubeconfig-"+token)
+	return c.kubeconfigAt("https://"+c.address, token, filepath.Join(c.directory, "kubeconfig-"+token))
+}
+
+// kubeconfigAt writes the kubeconfig of a user who reaches the API server at an address.
+func (c *controlPlane) kubeconfigAt(address, token, name string) (string, error) {
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: test
 contexts: [{name: test, context: {cluster: test, user: weir}}]
-clusters: [{name: test, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}]
+clusters: [{name: test, cluster: {server: "%s", insecure-skip-tls-verify: true}}]
 users: [{name: weir, user: {token: %s}}]
-`, c.address, token)
+`, address, token)
 	return name, os.WriteFile(name, []byte(text), 0o600)
 }
 

@@ -106,7 +106,7 @@ func isLarge() bool {
 func runScheduler(directory string) error {
 	c := config.Default().Scheduler
 	c.DataDir, c.Listen, c.TrustLoopback = document.Some(directory), document.Some(os.Getenv(listenVariable)), document.Some(true)
-	c.Socket = document.Some(filepath.Join(directory, "socket"))
+	c.Socket = document.Some(filepath.Join(directory, "socket-"+os.Getenv(listenVariable)))
 	level := slog.LevelWarn
 	if os.Getenv(plainVariable) == "" {
 		level = slog.LevelDebug
@@ -130,12 +130,33 @@ type scheduler struct {
 	t         *testing.T
 	directory string
 	address   string
+	through   *trouble // how it reaches the API server; nil: directly
 	process   *process
 	*client.Client
 }
 
+// describe returns a scheduler that has not been started.
+func describe(t *testing.T, directory string, through *trouble) *scheduler {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scheduler{t: t, directory: directory, address: address, through: through}
+	if s.Client, err = client.New(client.Options{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // newScheduler starts a scheduler on fresh state. At the end of the test nothing of it is left in the cluster.
 func newScheduler(t *testing.T) *scheduler {
+	t.Helper()
+	needPlane(t)
+	return newSchedulerThrough(t, nil)
+}
+
+func needPlane(t *testing.T) {
 	t.Helper()
 	if without != "" {
 		t.Skipf("NO API SERVER HERE: %s", without)
@@ -143,14 +164,12 @@ func newScheduler(t *testing.T) *scheduler {
 	if machine == nil {
 		t.Skip("this run is about large clusters")
 	}
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &scheduler{t: t, directory: t.TempDir(), address: address}
-	if s.Client, err = client.New(client.Options{Address: address}); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// newSchedulerThrough starts a scheduler that reaches the API server through something.
+func newSchedulerThrough(t *testing.T, through *trouble) *scheduler {
+	t.Helper()
+	s := describe(t, t.TempDir(), through)
 	t.Cleanup(func() {
 		machine.finish(true)
 		defer machine.finish(false)
@@ -173,9 +192,22 @@ func newScheduler(t *testing.T) *scheduler {
 	return s
 }
 
+// start starts the scheduler and waits until it leads.
 func (s *scheduler) start() {
 	s.t.Helper()
+	s.launch()
+	s.await("the scheduler answers", func() bool {
+		_, err := s.ListOperations(context.Background(), client.OperationFilter{})
+		return err == nil
+	})
+}
+
+func (s *scheduler) launch() {
+	s.t.Helper()
 	kubeconfig, err := plane.kubeconfig()
+	if s.through != nil {
+		kubeconfig, err = plane.kubeconfigAt(s.through.server.URL, weirToken, filepath.Join(s.directory, "kubeconfig"))
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -186,17 +218,13 @@ func (s *scheduler) start() {
 	for name, value := range map[string]string{roleVariable: s.directory, kubeconfigVariable: kubeconfig, listenVariable: s.address} {
 		s.t.Setenv(name, value)
 	}
-	s.process, err = startProcess(filepath.Join(s.directory, "log"), self)
+	s.process, err = startProcess(filepath.Join(s.directory, "log-"+s.address), self)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for _, name := range []string{roleVariable, kubeconfigVariable, listenVariable} {
 		_ = os.Unsetenv(name) // only the child plays a role
 	}
-	s.await("the scheduler answers", func() bool {
-		_, err := s.ListOperations(context.Background(), client.OperationFilter{})
-		return err == nil
-	})
 }
 
 // await waits until something holds.

@@ -53,16 +53,21 @@ func newShop(t *testing.T, name string) *shop {
 	return s
 }
 
-// pod creates a pod of one core.
-func (s *shop) pod(name string, change func(*corev1.Pod)) {
-	s.t.Helper()
+// podNamed returns a pod of one core.
+func podNamed(name string) *corev1.Pod {
 	grace := int64(1)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: corev1.PodSpec{
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: corev1.PodSpec{
 		SchedulerName: workload.Scheduler, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
 			Name: "main", Image: "any", Command: []string{"sleep"},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": apiresource.MustParse("1"), "memory": apiresource.MustParse("64Mi")}},
 		}},
 	}}
+}
+
+// pod creates a pod of one core.
+func (s *shop) pod(name string, change func(*corev1.Pod)) {
+	s.t.Helper()
+	pod := podNamed(name)
 	if change != nil {
 		change(pod)
 	}
@@ -89,6 +94,15 @@ func (s *shop) running() map[string]types.UID {
 		}
 	}
 	return found
+}
+
+// on returns the node of a pod.
+func (s *shop) on(name string) string {
+	pod, err := plane.admin.CoreV1().Pods(s.name).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return pod.Spec.NodeName
 }
 
 // reason returns the reason and the message of the condition PodScheduled of a pod.
@@ -254,11 +268,17 @@ func TestPodsThatCannotStartSayWhy(t *testing.T) {
 			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
 		}}
 	})
+	claim := "device"
+	shop.pod("claiming", func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: &claim}}
+	})
 	shop.pod("elsewhere", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "moon"} })
 	for name, want := range map[string][2]string{
 		"nowhere": {workload.ReasonPoolDenied, `there is no pool "nowhere" in tree "default"`}, "huge": {workload.ReasonUnschedulable, "insufficient cpu"},
 		"malformed": {workload.ReasonUnsupported, `metadata.annotations[weir.dev/gang-size]: "many"`},
-		"spread":    {workload.ReasonUnsupported, "spec.topologySpreadConstraints[0]"}, "elsewhere": {workload.ReasonUnschedulable, "0/1 nodes are available"},
+		"claiming":  {workload.ReasonUnsupported, "spec.resourceClaims is not supported"},
+		"spread":    {workload.ReasonUnschedulable, "1 didn't have a label of the pod's topology spread constraints (zone)"},
+		"elsewhere": {workload.ReasonUnschedulable, "0/1 nodes are available"},
 	} {
 		s.await(name+" says why", func() bool { reason, _ := shop.reason(name); return reason == want[0] })
 		if _, message := shop.reason(name); !strings.Contains(message, want[1]) || !strings.HasSuffix(message, "kubectl weir explain pod/"+name) {
@@ -275,4 +295,45 @@ func TestPodsThatCannotStartSayWhy(t *testing.T) {
 		}
 		s.await(name+" runs", func() bool { _, runs := shop.running()[name]; return runs })
 	}
+}
+
+// Pods that keep each other away run on different nodes. One that finds no node says so and starts when another one leaves.
+func TestPodsThatKeepEachOtherAwayRunOnDifferentNodes(t *testing.T) {
+	s := newScheduler(t)
+	shop := newShop(t, "lonely")
+	machine.node(t, "lonely-1", "4")
+	machine.node(t, "lonely-2", "4")
+	for i := range 3 {
+		shop.pod(fmt.Sprint("db-", i), func(p *corev1.Pod) {
+			p.Labels["app"] = "db"
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			}}}}
+		})
+	}
+	s.await("two run", func() bool { return len(shop.running()) == 2 })
+	waits := ""
+	nodes := map[string]bool{}
+	list := shop.pods()
+	for i := range list {
+		if list[i].Spec.NodeName == "" {
+			waits = list[i].Name
+		} else {
+			nodes[list[i].Spec.NodeName] = true
+		}
+	}
+	if len(nodes) != 2 {
+		t.Errorf("they run on %v", nodes)
+	}
+	s.await("the third says why", func() bool { reason, _ := shop.reason(waits); return reason == workload.ReasonUnschedulable })
+	if _, message := shop.reason(waits); !strings.Contains(message, "2 didn't match the pod's anti-affinity rules (kubernetes.io/hostname)") {
+		t.Error(message)
+	}
+	for name := range shop.running() {
+		if err := plane.admin.CoreV1().Pods(shop.name).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	s.await("the third runs", func() bool { return has(shop, waits) })
 }

@@ -1,4 +1,4 @@
-// Command tools builds the programs that tests with Kubernetes start: Helm, etcd and an API server. Where their sources
+// Command tools builds the programs that tests with Kubernetes start: Helm, etcd, an API server and the filters of kube-scheduler. Where their sources
 // cannot be fetched it says so and succeeds; the tests are skipped then.
 package main
 
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	for _, tool := range []expected.Tool{expected.Helm, expected.Etcd, expected.APIServer} {
+	for _, tool := range []expected.Tool{expected.Helm, expected.Etcd, expected.APIServer, expected.Oracle} {
 		err := tool.Build()
 		switch {
 		case errors.Is(err, expected.ErrNoSources):

@@ -474,7 +474,9 @@ func (p *Picture) Tick(now time.Time) {
 	p.latest = now
 	if p.guests.stirred {
 		p.guests.stirred = false
-		p.classesChanged()
+		if slices.ContainsFunc(p.classList(), func(k *class) bool { return k.constraints.IsRelated() }) {
+			p.classesChanged()
+		}
 	}
 	p.explain(now)
 	for _, number := range p.numbers() {

@@ -49,6 +49,9 @@ func (c *Constraints) IsDynamic() bool { return c.Takes() || !c.relations.isEmpt
 // Takes reports whether the pods take things of a node that are not shared out.
 func (c *Constraints) Takes() bool { return len(c.Extras)+len(c.Ports)+len(c.Claims) > 0 }
 
+// IsRelated reports whether other pods on other nodes decide where these may run.
+func (c *Constraints) IsRelated() bool { return !c.relations.isEmpty() || len(c.repelled) > 0 }
+
 // Repelled returns the keys of the terms by which other pods keep these away, as they were when the constraints were read.
 func (c *Constraints) Repelled() []string { return c.repelled }
 
