@@ -36,8 +36,6 @@ type books struct {
 	claims []ledger.Entry
 	got    map[ledger.Pool]resource.Amounts             // usage as of since
 	held   map[ledger.Pool]*[resource.KindCount]big.Int // by all pools, from the start
-	byJobs map[ledger.Pool]*[resource.KindCount]big.Int // by root pools, summed up over jobs
-	jobs   map[ledger.Pool]resource.Amounts             // what jobs hold as of since, by root pool
 	twin   map[ledger.Pool]*twinSums
 	since  time.Time
 }
@@ -48,7 +46,7 @@ type twinSums struct{ due, got, short big.Int }
 func keepBooks(w *world) *books {
 	b := &books{
 		Book: ledger.New(), usage: ledger.NewUsage(), w: w, got: map[ledger.Pool]resource.Amounts{}, held: map[ledger.Pool]*[resource.KindCount]big.Int{},
-		byJobs: map[ledger.Pool]*[resource.KindCount]big.Int{}, twin: map[ledger.Pool]*twinSums{}, since: w.now,
+		twin: map[ledger.Pool]*twinSums{}, since: w.now,
 	}
 	w.onTake = b.spend
 	return b
@@ -74,19 +72,14 @@ func (b *books) spend() {
 		add(&sums.got, got)
 		add(&sums.short, max(due-got, 0))
 	}
-	sum := func(into map[ledger.Pool]*[resource.KindCount]big.Int, of map[ledger.Pool]resource.Amounts) {
-		for pool, usage := range of {
-			if into[pool] == nil {
-				into[pool] = &[resource.KindCount]big.Int{}
-			}
-			for k := range usage {
-				add(&into[pool][k], usage[k])
-			}
+	for pool, usage := range b.got {
+		if b.held[pool] == nil {
+			b.held[pool] = &[resource.KindCount]big.Int{}
+		}
+		for k := range usage {
+			add(&b.held[pool][k], usage[k])
 		}
 	}
-	sum(b.held, b.got)
-	sum(b.byJobs, b.jobs)
-	b.countJobs()
 	for _, change := range b.w.out.Operations {
 		if change.State.IsFinished() {
 			for _, t := range b.w.trees {
@@ -110,16 +103,6 @@ func (b *books) spend() {
 				b.w.tb.Fatalf("pool %v uses %v, its last reported change is to %v", key, usage, b.got[key])
 			}
 		}
-	}
-}
-
-// countJobs counts what jobs hold in each tree, job by job.
-func (b *books) countJobs() {
-	b.jobs = map[ledger.Pool]resource.Amounts{}
-	for id := range b.w.Core.jobs {
-		info, _ := b.w.JobInfo(id)
-		root := ledger.Pool{Tree: b.w.trees[info.Tree].name, Name: pooltree.RootName}
-		b.jobs[root] = b.jobs[root].Add(info.Resources)
 	}
 }
 
@@ -147,15 +130,8 @@ func (b *books) step(passed time.Duration) {
 	}
 }
 
-// checkUsage checks L2: what the root of a tree held is what its jobs held, one by one, and what its users held.
+// checkUsage checks L2: what the users of a tree held sums up to what its root held.
 func (b *books) checkUsage() {
-	for root, jobs := range b.byJobs {
-		for k := range jobs {
-			if held := b.held[root]; held == nil || held[k].Cmp(&jobs[k]) != 0 {
-				b.w.tb.Fatalf("tree %s, %v: the root held %v, its jobs %v", root.Tree, resource.Kind(k), held, &jobs[k])
-			}
-		}
-	}
 	var hours []ledger.TallyRow
 	for _, row := range b.usage.Flush(b.w.now) {
 		if row.Level == ledger.Hour {
