@@ -55,6 +55,7 @@ func TestReportsHaveCostsAndBudgets(t *testing.T) {
 		{Name: document.Some("team"), Pool: document.Some("team"), CPU: document.Some(1e-9)}, {Name: document.Some("secret"), Pool: document.Some("hidden"), Cost: document.Some(5.)},
 	}
 	c.Configure(settings)
+	c.withNodes(1)
 	c.start(job("team", "sleep", 1))
 	var n yson.Node
 	c.eventually("the usage costs something", func() bool {

@@ -127,18 +127,18 @@ func sizingOf(job *Job, ran time.Duration, usage *operation.Usage, overdrafted b
 }
 
 // shadow returns what learning would do for the jobs of a task, nil if the task learns. It is forgotten with the term.
-func (op *activeOperation) shadow(config *operation.MemoryConfig, task int32) *operation.Shadow {
-	spec := op.record.Spec
+func (o *activeOperation) shadow(config *operation.MemoryConfig, task int32) *operation.Shadow {
+	spec := o.record.Spec
 	if config == nil || spec.IsExternal() {
 		return nil
 	}
-	if op.shadows == nil {
-		op.shadows = make([]*operation.Shadow, len(spec.Tasks))
-		for i := range op.shadows {
-			op.shadows[i] = operation.ShadowOf(&spec.Tasks[i].Value, config)
+	if o.shadows == nil {
+		o.shadows = make([]*operation.Shadow, len(spec.Tasks))
+		for i := range o.shadows {
+			o.shadows[i] = operation.ShadowOf(&spec.Tasks[i].Value, config)
 		}
 	}
-	return op.shadows[task]
+	return o.shadows[task]
 }
 
 // saved returns what a reserve is below the limit of which it is a part.

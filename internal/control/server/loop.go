@@ -292,17 +292,17 @@ func (w *commitWindow) close() {
 // drain serves all requests that already wait, so that they share one commit.
 func (t *term) drain() {
 	for range t.server.settings().MaxBatch {
-		select {
-		case r := <-t.requests:
-			t.serve(r)
-		default:
-			return
-		}
 		if t.open.isFull() {
 			if err := t.flush(); err != nil {
 				t.failure = err
 				return
 			}
+		}
+		select {
+		case r := <-t.requests:
+			t.serve(r)
+		default:
+			return
 		}
 	}
 }
