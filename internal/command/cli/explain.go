@@ -41,7 +41,7 @@ Otherwise an answer is about a moment at most one update period ago. Whatever it
   weir explain '*nightly' --fix
   weir explain '*nightly' --fix --jobs all --as owner
   weir explain pool:research
-  weir explain pod:default/web-0
+  weir explain pod:default/$POD
   weir explain cluster`,
 		Args: oneName("operation, job or pool"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {

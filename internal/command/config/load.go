@@ -145,10 +145,10 @@ func locate(v document.Value, options []*document.Info, prefix string, found fun
 			continue
 		}
 		path := prefix + options[i].Name
-		if inner := options[i].Shape.Options; len(inner) > 0 {
-			locate(e.Value, inner, path+"/", found)
-		} else {
+		if _, ok := find(path); ok { // also where its value is a map with keys of its own
 			found(path, e.At)
+		} else {
+			locate(e.Value, options[i].Shape.Options, path+"/", found)
 		}
 	}
 }

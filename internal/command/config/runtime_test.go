@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -244,5 +245,42 @@ func TestOriginsHaveWords(t *testing.T) {
 		if got := test.origin.String(); got != test.want {
 			t.Errorf("%+v is %q, want %q", test.origin, got, test.want)
 		}
+	}
+}
+
+func TestASettingWhoseValueHasKeysIsOneSetting(t *testing.T) {
+	count := 0
+	for _, s := range Settings() {
+		if len(s.Info.Shape.Options) == 0 {
+			continue
+		}
+		count++
+		v := document.Map(document.Pair(s.Info.Shape.Options[0].Name, document.Int(1)))
+		names := strings.Split(s.Path, "/")
+		slices.Reverse(names)
+		for _, name := range names {
+			v = document.Map(document.Pair(name, v))
+		}
+		var found []string
+		locate(v, sections().table.Options(), "", func(path string, _ document.Position) { found = append(found, path) })
+		if !slices.Equal(found, []string{s.Path}) {
+			t.Errorf("%s: found %q", s.Path, found)
+		}
+	}
+	if count == 0 {
+		t.Error("no setting has such a value")
+	}
+	const text = "{accounting: {prices: {currency: EUR, prices: [{surplus: {cpu: 1}}]}, budgets: [{name: a, cost: 5}]}}"
+	v, err := notation.Parse("", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := mustLoad(t, Sources{}).Config.Scheduler
+	got, _, err := base.Patched(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if prices := got.Accounting.Prices.Value(); prices.Currency.Value() != "EUR" {
+		t.Errorf("the patch gives the prices %+v", prices)
 	}
 }
