@@ -166,7 +166,8 @@ type refusal struct {
 	errno uintptr
 }
 
-// fork starts the command's process and returns when it has become the command.
+// fork starts the command's process and returns when it has become the command. It does not know the command's process
+// if that joins the surroundings of a job.
 func (p *Plan) fork() (pid int, err error) {
 	todo := p.child()
 	var pipe [2]int
@@ -195,6 +196,13 @@ func (p *Plan) fork() (pid int, err error) {
 		var status unix.WaitStatus
 		unix.Wait4(int(child), &status, 0, nil)
 		return 0, &stepError{todo.list[answer.index].name, syscall.Errno(answer.errno)}
+	}
+	if p.Enter { // the child was a helper; from now on, the command is the only child
+		for {
+			if _, err := unix.Wait4(int(child), nil, 0, nil); err != unix.EINTR {
+				return 0, nil
+			}
+		}
 	}
 	return int(child), nil
 }

@@ -57,7 +57,7 @@ func Main() int {
 	}
 	var end *Exit
 	if plan.Enter {
-		end = waitBeside(command)
+		end = waitForOnly()
 	} else {
 		end = wait(command)
 	}
@@ -196,13 +196,12 @@ func wait(command int) *Exit {
 	}
 }
 
-// waitBeside waits for the command that joined the surroundings of a job. Its process is the child of a helper, which
-// has made it a child of this process too.
-func waitBeside(helper int) *Exit {
+// waitForOnly waits for the only child.
+func waitForOnly() *Exit {
 	for {
 		var status unix.WaitStatus
 		var usage unix.Rusage
-		if pid, err := unix.Wait4(-1, &status, 0, &usage); err == nil && pid != helper {
+		if _, err := unix.Wait4(-1, &status, 0, &usage); err == nil {
 			return exitOf(status, &usage)
 		}
 	}

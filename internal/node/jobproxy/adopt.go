@@ -273,9 +273,27 @@ func killInit(dir string) error {
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("init of the job: %w", err)
 	}
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, int(initPatience.Milliseconds()))
-	if err != nil && err != unix.EINTR {
+	if err := awaitEnds(handle); err != nil {
 		return fmt.Errorf("init of the job: %w", err)
+	}
+	return nil
+}
+
+// awaitEnds waits, for initPatience at most, until the processes of some handles have ended.
+func awaitEnds(handles ...int) error {
+	deadline := time.Now().Add(initPatience)
+	for _, handle := range handles {
+		for {
+			poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
+			_, err := unix.Poll(poll, int(max(0, time.Until(deadline)).Milliseconds()))
+			if err == unix.EINTR { // by a signal of Go's scheduler, for instance
+				continue
+			}
+			if err != nil {
+				return os.NewSyscallError("poll", err)
+			}
+			break
+		}
 	}
 	return nil
 }

@@ -423,36 +423,45 @@ func (s *session) kill() {
 	s.init.kill() // its command ends with it
 }
 
-// killSession kills the processes of a list that are in the session of a leader. A process may have forked before it
-// was killed, so it lists them again until it finds none that is new: what has been killed forks no more.
+// killSession kills the processes of a list that are in the session of a leader. A fork that has begun before its
+// process was killed still ends, and its child may be listed only then. So killSession waits until what it has killed
+// is dead, and lists again until it finds none that is new.
 func killSession(leader int, list func() ([]int, error)) {
 	killed := map[int]bool{}
 	for {
 		pids, _ := list() // if there is no list, the leader is all that is known
-		found := false
+		var dying []int
 		for _, pid := range pids {
-			if !killed[pid] && killInSession(pid, leader) {
-				killed[pid], found = true, true
+			if killed[pid] {
+				continue
+			}
+			if handle, ok := killInSession(pid, leader); ok {
+				killed[pid] = true
+				dying = append(dying, handle)
 			}
 		}
-		if !found {
+		if len(dying) == 0 {
 			return
+		}
+		_ = awaitEnds(dying...) // what does not end now ends later, without forking
+		for _, handle := range dying {
+			unix.Close(handle)
 		}
 	}
 }
 
-// killInSession kills a process if it is in the session of a leader, and reports whether it was.
-func killInSession(pid, leader int) bool {
+// killInSession kills a process if it is in the session of a leader. It returns a handle of the process if it was.
+func killInSession(pid, leader int) (handle int, ok bool) {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return false // it has ended
+		return 0, false // it has ended
 	}
-	defer unix.Close(handle)
 	if sid, err := unix.Getsid(pid); err != nil || sid != leader {
-		return false
+		unix.Close(handle)
+		return 0, false
 	}
 	_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0) // it may end meanwhile
-	return true
+	return handle, true
 }
 
 // end is how the session's process ended.
