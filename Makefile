@@ -139,9 +139,10 @@ tests-faults:
 	$(if $(call chosen,$(FAULTS)),$(WITH_WEIR) go test -short $(AGAIN) -run '^TestFaultsOn' $(FAULTS))
 
 .PHONY: long
-long: ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run)
+long: build ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run), kube-scheduler's rules, 2,000 real jobs
 	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) WEIR_LONG=1 go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
 	go run ./test/tools && WEIR_LONG=1 go test $(AGAIN) -run '^TestOurRulesAreThoseOfKubeScheduler$$|^TestALeaderThatIsPausedAndWokenBindsNothingTwice$$' $(KUBE)
+	$(WITH_WEIR) WEIR_LONG=1 go test $(AGAIN) -v -run '^TestManyJobsShareFewUserIDsAndNothingElse$$' $(REAL)
 
 .PHONY: faults
 faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
