@@ -139,8 +139,9 @@ tests-faults:
 	$(if $(call chosen,$(FAULTS)),$(WITH_WEIR) go test -short $(AGAIN) -run '^TestFaultsOn' $(FAULTS))
 
 .PHONY: long
-long: build ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run), kube-scheduler's rules, 2,000 real jobs
+long: build ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run), 200 kills of a leader, kube-scheduler's rules, 2,000 real jobs
 	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) WEIR_LONG=1 go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
+	$(WITH_WEIR) WEIR_KILLS=200 go test -v -count=1 -timeout 2h -run '^TestALeaderOnSQLiteMayBeKilledAtAnyTime$$' $(FAULTS)
 	go run ./test/tools && WEIR_LONG=1 go test $(AGAIN) -run '^TestOurRulesAreThoseOfKubeScheduler$$|^TestALeaderThatIsPausedAndWokenBindsNothingTwice$$' $(KUBE)
 	$(WITH_WEIR) WEIR_LONG=1 go test $(AGAIN) -v -run '^TestManyJobsShareFewUserIDsAndNothingElse$$' $(REAL)
 

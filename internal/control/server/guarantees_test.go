@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func shortPool(s *scheduler) *machine {
 	s.pools("{pools: {p: {strong_guarantee_resources: {cpu: 4}}, idle: {strong_guarantee_resources: {cpu: 1}}, free: {}}}")
 	m := newMachine(s.t, "node-1", 2)
 	m.beat(s)
-	s.start(fmt.Sprintf(small, "p", 100))
+	s.start(fmt.Sprintf(small, "p", 1000))
 	s.eventually("the machine is busy", func() bool { m.beat(s); return len(m.jobs) == 2 })
 	return m
 }
@@ -221,17 +222,24 @@ func checkVerified(s *scheduler) {
 	}
 }
 
-// TestTheBooksEqualTheLogAfterKills kills leaders at whatever moment they are in; their successors verify the books.
+// TestTheBooksEqualTheLogAfterKills is L3: it kills leaders at whatever moment they are in. Their successors
+// verify the books, and account the time without a leader as that of nobody. make long kills 200.
 func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
+	kills := 4
+	if os.Getenv("WEIR_LONG") != "" {
+		kills = 200
+	}
 	directory := t.TempDir()
 	settings := quickSettings()
 	settings.LeaseTTL = 300 * time.Millisecond
 	leader, link := runCuttable(t, directory, "leader-0", settings)
 	<-leader.Led()
 	m := shortPool(leader)
-	all := []*scheduler{leader}
-	for kill := range 4 {
-		for range kill { // what the leader has not stored when it is killed differs
+	leader.eventually("something is due", func() bool { return !booksOf(leader, "p").Due.IsZero() })
+	flushNow(leader)
+	gone, longest := time.Duration(0), time.Duration(0)
+	for kill := range kills {
+		for range kill % 4 { // what the leader has not stored when it is killed differs
 			m.beat(leader)
 			m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")
 		}
@@ -241,22 +249,30 @@ func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
 		before := storedTime(leader, ledgerFlushed)
 		link.cut.Store(true)
 		leader.eventually("its lease has ended", func() bool { return !leader.Leading() })
-		leader, link = runCuttable(t, directory, fmt.Sprint("leader-", kill+1), settings)
-		leader.eventually("the successor updates its books", func() bool {
-			m.beat(leader)
-			return storedTime(leader, ledgerFlushed).After(before)
+		killed, seen := time.Now(), storedTime(leader, ledgerSeen)
+		next, nextLink := runCuttable(t, directory, fmt.Sprint("leader-", kill+1), settings)
+		next.eventually("the successor updates its books", func() bool {
+			m.beat(next)
+			return storedTime(next, ledgerFlushed).After(before)
 		})
-		checkVerified(leader)
-		all = append(all, leader)
+		checkVerified(next)
+		away := booksOf(next, "p").Short[ledger.SchedulerAway]
+		took := time.Duration(away.Seconds()/200*float64(time.Second)) - gone // it lacks two cores, 200 units
+		const slack = 100 * time.Millisecond
+		if end := seen.Add(took); end.Before(killed.Add(-slack)) || end.After(storedTime(next, ledgerFlushed)) {
+			t.Errorf("kill %d: away from %v until %v, but it was killed before %v", kill, seen, end, killed)
+		}
+		gone, longest = gone+took, max(longest, took)
+		leader.stop()
+		leader, link = next, nextLink
+		if t.Failed() {
+			break
+		}
 	}
 	sums := booksOf(leader, "p")
 	checkBalance(t, &sums)
-	if sums.Short[ledger.SchedulerAway].IsZero() {
-		t.Error("the scheduler was never away")
-	}
-	for _, s := range all {
-		s.stop()
-	}
+	t.Logf("%d kills; nobody led for %v, at most for %v", kills, gone, longest)
+	leader.stop()
 }
 
 func TestARowThatTheLogDoesNotExplainIsFound(t *testing.T) {

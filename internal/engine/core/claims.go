@@ -42,17 +42,25 @@ func (c *Core) Claims(into []ledger.Entry, closed func(NodeID) bool, lost []reso
 	return into
 }
 
-// Spent is the usage of a pool, or of an operation in a pool of a tree.
+// Spent is what the jobs of a pool hold, or those of an operation in a pool of a tree. Room
+// that is kept for a gang that assembles is not part of it.
 type Spent struct {
 	ledger.Pool
 	Operation OperationID // NoOperation if it is that of the pool
 	Usage     resource.Amounts
 }
 
-// TakeUsage calls visit for every pool and operation whose usage may have changed since
-// the last call, with its usage now. Operations that have ended since are left out.
+// TakeUsage calls visit with what jobs hold now, for every pool and operation for which that may
+// have changed since the last call. Pools that were removed hold nothing; operations that have ended are
+// left out.
 func (c *Core) TakeUsage(visit func(s *Spent)) {
 	for _, t := range c.trees {
+		for _, name := range t.dropped {
+			if t.pools[name] == nil {
+				visit(&Spent{Pool: ledger.Pool{Tree: t.name, Name: name}, Operation: NoOperation})
+			}
+		}
+		t.dropped = t.dropped[:0]
 		t.state.TakeUsage(func(slot int32, isPool bool, usage resource.Amounts) {
 			s := Spent{Pool: ledger.Pool{Tree: t.name}, Operation: NoOperation, Usage: usage}
 			if isPool {

@@ -54,7 +54,7 @@ func (t *tree) fork(core *Core) *tree {
 		forked.numbers = slices.Clone(p.numbers)
 		own[p] = &forked
 	}
-	f.listed = nil
+	f.listed, f.dropped = nil, nil
 	f.order = make([]*pool, len(t.order))
 	f.pools = make(map[string]*pool, len(t.order))
 	for i, p := range t.order {

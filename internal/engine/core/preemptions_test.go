@@ -1,7 +1,10 @@
 package core
 
 import (
+	"fmt"
 	"math/big"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 )
@@ -165,8 +171,8 @@ func (b *preemptionBooks) checkLosses() {
 }
 
 // checkCircles checks that operations are named that took resources from each other within ten minutes while the
-// premises of the proof did not all hold.
-func (b *preemptionBooks) checkCircles() {
+// premises of the proof did not all hold. It returns how often one took from another that had taken from it.
+func (b *preemptionBooks) checkCircles() (back int) {
 	named := map[OperationID]bool{}
 	for i := range b.cycles {
 		for _, id := range b.cycles[i].Operations {
@@ -179,15 +185,81 @@ func (b *preemptionBooks) checkCircles() {
 			if second.at.Sub(first.at) > 9*time.Minute || second.victim != first.winner || second.winner != first.victim {
 				continue
 			}
+			back++
 			held := first.holds && second.holds && near(first.shares[0], second.shares[1]) && near(first.shares[1], second.shares[0])
 			if !held && !(named[first.victim] && named[first.winner]) {
 				b.w.tb.Fatalf("operations %d and %d preempted each other at %v and %v and are not named", first.victim, first.winner, first.at, second.at)
 			}
 		}
 	}
+	return back
 }
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+
+// TestNoCircleOfDefaultHistoriesIsUnnamed is L6 in numbers: with default options, operations that take resources from
+// each other are named unless the proof holds that they cannot go on. make long tries a million histories.
+func TestNoCircleOfDefaultHistoriesIsUnnamed(t *testing.T) {
+	count := 10_000
+	switch {
+	case testing.Short():
+		count = 1_000
+	case os.Getenv("WEIR_LONG") != "":
+		count = 1_000_000
+	}
+	pools := parseTree(t, "pools: {a: {weight: 2}, b: {min_share_resources: {cpu: 3}}, c: {pools: {d: {}, e: {mode: fifo}}}}")
+	trees := &TreesInput{[]document.Named[*pooltree.Tree]{{Name: "default", Value: pools}}, "default"}
+	var specs []*operation.Spec
+	for _, pool := range []string{"a", "b", "d", "e"} {
+		for cpu := 1; cpu <= 3; cpu++ {
+			text := fmt.Sprintf("{pool: %s, tasks: {a: {job_count: 20, cpu_limit: %d, memory_limit: 1GiB}}}", pool, cpu)
+			s, err := operation.Read(expected.Document(t, text), operation.ReadOptions{CommandOptional: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			specs = append(specs, s.Spec)
+		}
+	}
+	preempted, back, named, seed := 0, 0, 0, 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("the seed is %d", seed)
+		}
+	}()
+	for ; seed < count; seed++ {
+		random := rand.New(rand.NewPCG(uint64(seed), 1))
+		w := emptyWorld(t)
+		w.bare = true
+		b := keepPreemptions(w)
+		_ = w.do(trees)
+		nodes := NodeID(1 + random.IntN(2))
+		for id := range nodes {
+			w.addNode(id, 3+random.Int64N(6))
+		}
+		for range 4 + random.IntN(12) {
+			if random.IntN(3) == 0 || w.next == 0 {
+				if w.do(&StartInput{w.next, "anna", specs[random.IntN(len(specs))]}) == nil {
+					w.next++
+				}
+				w.take()
+			}
+			w.pass(time.Duration(1+random.IntN(60)) * time.Second)
+			for id := range nodes {
+				var ended []Finished
+				if job, found := w.some(JobID(random.IntN(30))); found && w.jobs[job].Node == id && random.IntN(4) == 0 {
+					ended = append(ended, Finished{Job: job})
+				}
+				w.beat(id, ended...)
+			}
+		}
+		w.pass(time.Minute)
+		preempted, back, named = preempted+len(b.rows), back+b.checkCircles(), named+len(b.cycles)
+	}
+	t.Logf("%d histories: %d jobs were preempted, %d times by an operation that they had preempted, %d circles are named", count, preempted, back, named)
+	if preempted < count/10 {
+		t.Errorf("only %d jobs were preempted", preempted)
+	}
+}
 
 // TestABuiltLoopIsNamedWithinAMinute is L6 on a tree whose thresholds are forced: of three places, each of two
 // operations always wants the third, and may take it from the other.

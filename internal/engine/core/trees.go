@@ -39,6 +39,8 @@ type tree struct {
 	nodesChanged bool
 	// assembling is the gang that assembled when trees were last compared.
 	assembling int32
+	// dropped are pools that were removed since the last TakeUsage.
+	dropped []string `save:"-"`
 }
 
 // pool is a pool as the core knows it.
@@ -225,6 +227,9 @@ func (t *tree) drop(p *pool) {
 	for p.parent != nil && p.ephemeral && p.members == 0 {
 		t.state.RemovePool(p.slot)
 		delete(t.pools, p.name)
+		if !slices.Contains(t.dropped, p.name) {
+			t.dropped = append(t.dropped, p.name)
+		}
 		t.order = slices.DeleteFunc(t.order, func(other *pool) bool { return other == p })
 		t.relist()
 		p.parent.members--

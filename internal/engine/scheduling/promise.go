@@ -30,8 +30,8 @@ type Promise struct {
 	// next to what others use there. Limits that follow from filters of nodes count for
 	// neither: what they take is not in the pools' own settings, but on the nodes.
 	Reach, Room int64
-	// Share is the fair share and Got the usage. Above is what operations outside the
-	// pool use above their fair shares.
+	// Share is the fair share and Got what jobs hold; see Held. Above is what operations
+	// outside the pool use above their fair shares.
 	Share, Got, Above int64
 	// Relaxed is the flow of a relaxed pool; without one it is zero.
 	Relaxed Relaxed
@@ -187,7 +187,7 @@ func (t *Tree) promise(s *promiseScratch, slot int32) Promise {
 	p := Promise{
 		Slot: slot, Resource: k, Total: t.total[k], Strong: r.Inferred[k], Burst: of(burst), Paid: of(paid),
 		Effective: of(r.StrongGuarantee[k]) + of(min(paid, r.BurstRatio)), Asked: s.asked[slot][k], Held: s.held[slot][k],
-		Reach: s.reach[slot][k], Room: resource.Unlimited, Share: t.entitled(e, k), Got: e.usage[k],
+		Reach: s.reach[slot][k], Room: resource.Unlimited, Share: t.entitled(e, k), Got: t.Held(slot)[k],
 		Above: s.above[0][k] - s.above[slot][k], Oversold: max(s.promised[k]-t.total[k], 0),
 	}
 	for at := e.parent; ; at = t.elements[at].parent {
@@ -226,8 +226,9 @@ func (t *Tree) relaxed(slot int32, r *fairshare.PoolResult, p *Promise) Relaxed 
 
 // Room is what the nodes of a tree have free of a resource.
 type Room struct {
-	// Fitting is on nodes where a waiting job of the pool fits, Blocked on other
-	// nodes, Closed on nodes that get no jobs for reasons outside the tree.
+	// Fitting is on nodes where a waiting job of the pool fits, or is kept for a gang of
+	// the pool; Blocked is on other nodes, Closed on nodes that get no jobs for reasons
+	// outside the tree.
 	Fitting, Blocked, Closed int64
 }
 
@@ -235,6 +236,9 @@ type Room struct {
 // pool fit there. closed reports nodes that get no jobs for reasons outside the
 // tree; nil means none.
 func (t *Tree) RoomFor(pool int32, k resource.Kind, closed func(Node) bool) (room Room) {
+	if t.assemblesBelow(pool) {
+		room.Fitting = t.keptRoom()[k]
+	}
 	var waiting []int32
 	t.listBelow(pool, func(slot int32) { waiting = append(waiting, slot) })
 	least := t.elements[pool].pool.least
@@ -267,6 +271,36 @@ func (t *Tree) fitsAny(waiting []int32, n *node, free *resource.Amounts) bool {
 	return false
 }
 
+// Held returns what the jobs of an operation or pool hold. Unlike usage it leaves out the room
+// that is kept for a gang that assembles: no job has it, and others may still run there.
+func (t *Tree) Held(slot int32) resource.Amounts {
+	held := t.elements[slot].usage
+	if t.assemblesBelow(slot) {
+		held = held.Sub(t.keptRoom())
+	}
+	return held
+}
+
+// assemblesBelow reports whether an element is the gang that assembles or a pool above it.
+func (t *Tree) assemblesBelow(slot int32) bool {
+	at := t.assembly.slot
+	if at == none || len(t.assembly.members) == 0 {
+		return false
+	}
+	for at != slot && at != 0 {
+		at = t.elements[at].parent
+	}
+	return at == slot
+}
+
+// keptRoom returns the room that is kept for the members of the gang that assembles.
+func (t *Tree) keptRoom() (sum resource.Amounts) {
+	for i := range t.assembly.members {
+		sum = sum.Add(t.assembly.members[i].resources)
+	}
+	return sum
+}
+
 // noteUsage notes that the usage of an element may have changed, or its place.
 func (t *Tree) noteUsage(slot int32) {
 	spent := &t.elements[slot].spent
@@ -276,15 +310,15 @@ func (t *Tree) noteUsage(slot int32) {
 	}
 }
 
-// TakeUsage calls visit for every pool and operation whose usage may have changed since
-// the last call, in the order of the first changes. Operations that were removed since
-// are left out.
-func (t *Tree) TakeUsage(visit func(slot int32, isPool bool, usage resource.Amounts)) {
+// TakeUsage calls visit with what jobs hold for every pool and operation for which that may have
+// changed since the last call, in the order of the first changes. Operations that were removed
+// since are left out.
+func (t *Tree) TakeUsage(visit func(slot int32, isPool bool, held resource.Amounts)) {
 	for _, slot := range t.spent {
 		e := &t.elements[slot]
 		e.spent = false
 		if e.pool != nil || e.operation != nil {
-			visit(slot, e.pool != nil, e.usage)
+			visit(slot, e.pool != nil, t.Held(slot))
 		}
 	}
 	t.spent = t.spent[:0]
