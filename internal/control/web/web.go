@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed all:dist
@@ -25,11 +26,13 @@ var placeholder []byte
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// file is one file of the page, ready to send.
+// file is one file of the page.
 type file struct {
-	plain, packed []byte // packed is empty where gzip does not help
-	media         string
-	tag           string
+	plain []byte
+	// packed compresses the file once, when a browser asks for it; nil where gzip does not help.
+	packed func() []byte
+	media  string
+	tag    string
 	// lasting reports whether the name changes with the contents.
 	lasting bool
 }
@@ -84,7 +87,7 @@ func newFile(name string, data []byte) *file {
 	}
 	switch path.Ext(name) {
 	case ".html", ".js", ".css", ".svg", ".json", ".map", ".txt":
-		f.packed = pack(data)
+		f.packed = sync.OnceValue(func() []byte { return pack(data) })
 	}
 	return f
 }
@@ -149,8 +152,10 @@ func (f *file) send(w http.ResponseWriter, r *http.Request) {
 	if f.packed != nil {
 		h.Set("Vary", "Accept-Encoding")
 		if acceptsGzip(r.Header.Get("Accept-Encoding")) {
-			h.Set("Content-Encoding", "gzip")
-			data = f.packed
+			if packed := f.packed(); packed != nil {
+				h.Set("Content-Encoding", "gzip")
+				data = packed
+			}
 		}
 	}
 	h.Set("Content-Length", fmt.Sprint(len(data)))
