@@ -284,3 +284,23 @@ func TestASettingWhoseValueHasKeysIsOneSetting(t *testing.T) {
 		t.Errorf("the patch gives the prices %+v", prices)
 	}
 }
+
+// No value of any setting ends the process: it is accepted or refused.
+func TestAPatchMayHoldAnything(t *testing.T) {
+	base := mustLoad(t, Sources{}).Config.Scheduler
+	inner := document.Map(document.Pair("name", document.Text("a")), document.Pair("prices", document.List(document.Map())))
+	for _, s := range Settings() {
+		names := strings.Split(s.Path, "/")
+		if names[0] != SchedulerSection {
+			continue
+		}
+		for _, v := range []document.Value{{}, document.Int(-1), document.Text("x"), document.Bool(true), document.List(), document.List(inner), document.Map(), inner} {
+			for i := len(names) - 1; i > 0; i-- {
+				v = document.Map(document.Pair(names[i], v))
+				if _, _, err := base.Patched(v); err != nil && len(err.(document.Problems)) == 0 {
+					t.Errorf("%s: refused without a problem", s.Path)
+				}
+			}
+		}
+	}
+}

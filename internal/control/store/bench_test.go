@@ -3,7 +3,6 @@ package store_test
 import (
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -241,43 +240,6 @@ func chart(t testing.TB, s *store.Store, level history.Level, from, to time.Time
 		points += len(l.Points)
 	}
 	return points
-}
-
-// processorTime returns the processor time that this process has used. Unlike elapsed time, it
-// does not depend on the machine's other work; the PostgreSQL server has little to do here.
-func processorTime(t testing.TB) time.Duration {
-	t.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-func TestAChartIsReadQuickly(t *testing.T) {
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			s, now := chartStore(t, e.fresh)
-			for _, c := range []struct {
-				level history.Level
-				span  time.Duration
-				want  int
-			}{{history.Seconds, time.Hour, 12 * 3600}, {history.Minutes, 24 * time.Hour, 12 * 1439}} {
-				best := time.Hour
-				for range 5 {
-					begin := processorTime(t)
-					if got := chart(t, s, c.level, now.Add(-c.span), now); got != c.want {
-						t.Fatalf("%v: %d points, want %d", c.level, got, c.want)
-					}
-					best = min(best, processorTime(t)-begin)
-				}
-				t.Logf("%v of %v, 12 series: %v", c.span, c.level, best)
-				if limit := 20 * time.Millisecond; best > limit && !raceDetector {
-					t.Errorf("%v of %v take %v, more than %v", c.span, c.level, best, limit)
-				}
-			}
-		})
-	}
 }
 
 func BenchmarkChart(b *testing.B) {
