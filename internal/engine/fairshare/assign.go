@@ -14,7 +14,7 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) bool {
 	given := &shares[p.slot]
 	asked := division{p.fitStamp, p.factor, *given}
 	if e.canSkip && asked == p.division {
-		p.factor, p.passed = p.divided, p.jumped
+		p.factor, p.passed = p.record.factor, p.record.passed
 		return false
 	}
 	p.division, p.changedAt = asked, e.updates
@@ -27,12 +27,11 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) bool {
 		most := given.Add(resource.Uniform(Epsilon))
 		if !most.Dominates(e.divide(p, p.factor, shares)) {
 			p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
-				return most.Dominates(e.sumOf(p, f, shares))
+				return most.Dominates(e.sumOf(p, f))
 			})
 			e.divide(p, p.factor, shares)
 		}
 	}
-	p.divided, p.jumped = p.factor, p.passed
 	for _, at := range p.subpools {
 		if e.assign(&e.pools[at], shares) {
 			e.assigned = append(e.assigned, at)
@@ -42,28 +41,52 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) bool {
 }
 
 // divide records what the pool's children get at fit factor f, and returns the
-// sum.
+// sum. Shares that are the same as in the last record are left alone.
 func (e *Engine) divide(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
+	last := p.record
+	p.record = record{factor: f, passed: p.passed}
+	if e.canSkip {
+		p.record.fitStamp = p.fitStamp
+	}
 	switch {
 	case p.settings.Mode == FIFO:
-		return e.divideFIFO(p, f, shares)
+		e.divideFIFO(p, f, &last, shares)
+		return e.fifoSum(p, f)
 	case e.options.Improved:
-		return e.divideImproved(p, f, shares)
+		e.divideImproved(p, f, &last, shares)
+		return sum // nobody asks for it
 	}
-	for _, slot := range p.children {
-		n := &e.nodes[slot]
-		s := min(1, f*(n.weight/p.leastWeight))
-		if n.pool < 0 {
-			shares[slot] = operationShare(n, s)
-		} else {
-			child := &e.pools[n.pool]
-			child.factor, shares[slot] = e.poolShare(child, s)
+	for i := range p.sources {
+		source := &p.sources[i]
+		s := min(1, f*source.scale)
+		if source.isPool {
+			child := e.poolOf(source.child)
+			child.factor, shares[source.child] = e.poolShare(child, s)
+			sum = sum.Add(shares[source.child])
+			continue
 		}
-		for k := range sum {
-			sum[k] += shares[slot][k]
+		if s <= source.fullAt {
+			v := operationAt(&e.nodes[source.child], s)
+			e.give(shares, source.child, &v)
+			sum = sum.Add(v)
+			continue
+		}
+		if source.stamp > last.fitStamp || min(1, last.factor*source.scale) <= source.fullAt {
+			e.give(shares, source.child, &source.most)
+		}
+		for k, v := range &source.most {
+			sum[k] += v
 		}
 	}
 	return sum
+}
+
+// give records the share of an operation, and notes that it differs from before.
+func (e *Engine) give(shares []resource.Shares, slot int32, share *resource.Shares) {
+	if shares[slot] != *share {
+		shares[slot] = *share
+		e.given = append(e.given, slot)
+	}
 }
 
 // poolShare is poolAt under the pool's own bounds. It keeps the last answer: most
@@ -77,27 +100,48 @@ func (e *Engine) poolShare(p *pool, s float64) (float64, resource.Shares) {
 	return a.factor, a.share
 }
 
-func (e *Engine) divideFIFO(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
-	for i, slot := range p.sorted {
-		n := &e.nodes[slot]
-		s := min(1, max(0, f-float64(i)))
-		if s == 0 {
-			shares[slot] = nothing
-			continue
-		}
-		shares[slot] = operationShare(n, s)
-		sum = sum.Add(shares[slot])
+// divideFIFO records what the operations of a FIFO pool get at fit factor f. If none
+// of them has changed, only those between the last fit factor and this one differ.
+func (e *Engine) divideFIFO(p *pool, f float64, last *record, shares []resource.Shares) {
+	from, end := 0, len(p.sorted)
+	if last.fitStamp == p.fitStamp {
+		from, end = int(min(f, last.factor)), min(int(max(f, last.factor))+1, end)
 	}
-	return sum
+	for i := from; i < end; i++ {
+		slot := p.sorted[i]
+		v := nothing
+		if s := f - float64(i); s > 0 {
+			v = operationShare(&e.nodes[slot], min(1, s))
+		}
+		e.give(shares, slot, &v)
+	}
 }
 
-// sumOf returns what the pool's children get together at fit factor f. It may use
-// shares as scratch space.
-func (e *Engine) sumOf(p *pool, f float64, shares []resource.Shares) resource.Shares {
-	if p.settings.Mode == FIFO {
+// sumOf returns what the pool's children get together at fit factor f.
+func (e *Engine) sumOf(p *pool, f float64) (sum resource.Shares) {
+	switch {
+	case p.settings.Mode == FIFO:
 		return e.fifoSum(p, f)
+	case e.options.Improved:
+		for i := range p.sources {
+			sum = sum.Add(e.childAt(p, i, f, i < int(p.passed)))
+		}
+		return sum
 	}
-	return e.divide(p, f, shares)
+	for i := range p.sources {
+		source := &p.sources[i]
+		s := min(1, f*source.scale)
+		switch {
+		case source.isPool:
+			_, v := e.poolShare(e.poolOf(source.child), s)
+			sum = sum.Add(v)
+		case s > source.fullAt:
+			sum = sum.Add(source.most)
+		default:
+			sum = sum.Add(operationAt(&e.nodes[source.child], s))
+		}
+	}
+	return sum
 }
 
 // fifoSum returns what the operations of a FIFO pool get together at fit factor
@@ -112,14 +156,20 @@ func (e *Engine) fifoSum(p *pool, f float64) resource.Shares {
 
 // divideImproved records what children get at fit factor f, at which the first
 // ones of them have jumped.
-func (e *Engine) divideImproved(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
+func (e *Engine) divideImproved(p *pool, f float64, last *record, shares []resource.Shares) {
+	jumps := p.passed > 0 || last.passed > 0
 	for i := range p.sources {
-		s := &p.sources[i]
+		s, q := &p.sources[i], &p.pieces[i]
+		if !jumps && q.flat && s.stamp <= last.fitStamp && q.covers(f) && q.covers(last.factor) {
+			continue
+		}
 		v := e.childAt(p, i, f, i < int(p.passed))
-		shares[s.child] = v
-		sum = sum.Add(v)
+		if s.isPool {
+			shares[s.child] = v
+		} else {
+			e.give(shares, s.child, &v)
+		}
 	}
-	return sum
 }
 
 // improve finds the largest fit factor whose division fits into given.
@@ -128,7 +178,7 @@ func (e *Engine) improve(p *pool, given *resource.Shares) {
 	if !e.options.ImprovedDistributionGap {
 		return
 	}
-	if rest := given.Sub(e.sumOf(p, p.factor, e.spare)); rest.Largest() > Epsilon {
+	if rest := given.Sub(e.sumOf(p, p.factor)); rest.Largest() > Epsilon {
 		most := given.Add(resource.Uniform(Epsilon))
 		p.factor, p.passed = e.largestFactor(p, p.factor, &most)
 	}

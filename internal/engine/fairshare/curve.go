@@ -58,7 +58,7 @@ func (e *Engine) curveStart(p *pool) resource.Shares {
 	if seen.guarantee == p.first {
 		return p.first
 	}
-	at := e.locate(p, seen, 0)
+	at := e.locateFrom(p, seen, 0, &p.start)
 	if at.low.x == at.high.x {
 		return at.low.v
 	}

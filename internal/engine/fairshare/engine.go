@@ -47,10 +47,11 @@ type Engine struct {
 	canSkip      bool   // unchanged divisions need not be recomputed
 	stamp        uint64 // grows whenever a function is discarded
 
-	spare       []resource.Shares // a tentative division, by slot
-	own, row    []point           // the function of one operation
+	own, row    []point // the function of one operation
 	jumps       []jump
-	oldSources  []source
+	origins     []int32
+	newSources  []source
+	newPieces   []piece
 	oldPools    []pool
 	counts      []int32
 	openBuckets []int32
@@ -64,26 +65,27 @@ type Engine struct {
 	ascent      []int32         // the same, the deepest first
 	pledged     []int32         // pools directly below the root that have a strong guarantee
 	assigned    []int32         // pools whose share was computed again
+	given       []int32         // operations that got another share in this update than before
 	history     []HistoricUsage // by slot, where it is kept
 }
 
 // node is the engine's view of an element.
 type node struct {
-	kind       Kind
-	steps      bool  // a gang that gets all or nothing
-	parent     int32 // slot
-	pool       int32 // index in Engine.pools, -1 for operations
-	fifoIndex  int32
-	weight     float64
-	stamp      uint64          // operations: when the function changed
-	mostStamp  uint64          // the same when most was computed
-	fullAt     float64         // above this suggestion it takes most
-	most       resource.Shares // what it takes at suggestion 1
-	usage      resource.Shares
-	demand     resource.Shares
-	limits     resource.Shares
-	whole      resource.Shares // in a FIFO pool: all it takes, as of wholeStamp
-	wholeStamp uint64
+	kind      Kind
+	steps     bool  // a gang that gets all or nothing
+	parent    int32 // slot
+	pool      int32 // index in Engine.pools, -1 for operations
+	fifoIndex int32
+	weight    float64
+	stamp     uint64 // operations: when the function changed
+	usage     resource.Shares
+	demand    resource.Shares
+	limits    resource.Shares
+
+	// In a FIFO pool, all it takes: the end of its function, and the value at
+	// suggestion 1, which may differ in the last bit. They are as of the stamps.
+	whole, most           resource.Shares
+	wholeStamp, mostStamp uint64
 }
 
 // pool is the engine's view of a pool.
@@ -119,9 +121,9 @@ type pool struct {
 	answer    answer   // what it was last asked for in a division
 	touched   bool     // some child differs from the last input
 	division  division // the last one recorded in Engine.shares
-	divided   float64  // the fit factor it was made at
-	jumped    int32    // and the children that had jumped there
+	record    record   // where it was made
 	changedAt uint64   // the last update that changed what children got
+	groupedAt uint64   // the last update that changed its children or their weights
 
 	preparedAt uint64 // the last update in which its functions were fixed
 	tracedAt   uint64 // the last update in which something below it changed
@@ -140,11 +142,14 @@ type pool struct {
 	renewed []int32           // operations in it whose functions have changed since the fit was discarded
 	moved   []int32           // the same for pools: their slots
 	sources []source          // fair share: the children, in their order
+	pieces  []piece           // by child, the last piece of its function that was needed
+	others  []piece           // the one before
 	sites   []site            // known parts of the fit, in order
 	served  []resource.Shares // FIFO: what the first children take together
 	first   resource.Shares   // the fit at fit factor zero
 	zero    resource.Shares   // the curve at suggestion zero
 	hint    float64           // where the last site was found
+	start   float64           // the same for the curve at suggestion zero
 }
 
 // division is everything that the shares of a pool's subtree depend on.
@@ -152,6 +157,15 @@ type division struct {
 	fitStamp uint64
 	factor   float64
 	given    resource.Shares
+}
+
+// record says where a division was made: the fit factor, and how many children had
+// jumped there. fitStamp is that of the pool then, or zero if Engine.shares does not hold
+// the division as it was made.
+type record struct {
+	fitStamp uint64
+	factor   float64
+	passed   int32
 }
 
 // answer is the share that a pool takes at a suggestion, and the fit factor there.
@@ -202,7 +216,7 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	e.prepareTree()
 	e.sharePromised()
 	e.canSkip = len(e.promising) == 0 && !e.truncates
-	e.assigned = e.assigned[:0]
+	e.assigned, e.given = e.assigned[:0], e.given[:0]
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
 	e.assign(root, e.shares)
 	e.truncate(e.shares)

@@ -99,20 +99,25 @@ func randomAmounts(rng *rand.Rand, total resource.Amounts, part float64) (a reso
 }
 
 func TestSteadyUpdatesAllocateNothing(t *testing.T) {
-	tree := syntheticTree(1000, 1)
-	var e Engine
-	var results [2]Result
-	round := 0
-	update := func() {
-		round++
-		churn(tree, round, 0.01)
-		e.Update(tree, time.Second, &results[round%2])
-	}
-	for range 50 {
-		update()
-	}
-	if allocations := testing.AllocsPerRun(50, update); allocations > 1 {
-		t.Errorf("an update allocates %g times", allocations)
+	for _, improved := range []bool{false, true} {
+		for _, count := range []int{1, 2} { // results that take turns
+			tree := syntheticTree(1000, 1)
+			tree.Options.Improved, tree.Options.GangSteps = improved, improved
+			var e Engine
+			results := make([]Result, count)
+			round := 0
+			update := func() {
+				round++
+				churn(tree, round, 0.01)
+				e.Update(tree, time.Second, &results[round%count])
+			}
+			for range 10 {
+				update()
+			}
+			if allocations := testing.AllocsPerRun(100, update); allocations > 1 { // one is by churn
+				t.Errorf("improved %v, %d results: an update allocates %g times", improved, count, allocations)
+			}
+		}
 	}
 }
 

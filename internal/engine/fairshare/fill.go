@@ -11,6 +11,9 @@ import (
 // they demand, from them and from all pools above. No other element gets what is
 // freed: a legacy rule, superseded by gang steps.
 func (e *Engine) truncate(shares []resource.Shares) {
+	if !e.truncates {
+		return
+	}
 	for _, at := range e.order {
 		p := &e.pools[at]
 		if p.settings.Mode != FIFO || !p.settings.TruncateFIFO.or(e.options.TruncateFIFO) {
@@ -112,8 +115,8 @@ func (e *Engine) fillPaths(result *Result) {
 	pool := func(at int32) {
 		p := &e.pools[at]
 		offers := e.fillPool(p, at, result, result.Pools)
-		if p.changedAt == e.updates || !offers {
-			e.fillOperations(p, result)
+		if p.groupedAt == e.updates || p.touched && p.settings.Mode == FIFO {
+			e.fillOperations(p, result) // their weights or positions may differ
 		}
 		if !offers {
 			result.Reoffered = append(result.Reoffered, p.slot)
@@ -132,14 +135,29 @@ func (e *Engine) fillPaths(result *Result) {
 			if p.tracedAt == e.updates {
 				continue
 			}
-			old, n := &result.Elements[p.slot], &e.nodes[p.slot]
-			if old.FairShare != e.shares[p.slot] || old.Weight != n.weight || result.Pools[at].FitFactor != p.factor {
-				pool(at)
-			}
+			e.fillShare(p, at, result)
 		}
 		pool(0)
 	}
+	for _, slot := range e.given {
+		if old := &result.Elements[slot]; old.FairShare != e.shares[slot] {
+			old.FairShare = e.shares[slot]
+			result.alter(slot)
+		}
+	}
 	e.fillRoot(result)
+}
+
+// fillShare writes the outcome of a pool whose share was computed again and to which
+// nothing else happened.
+func (e *Engine) fillShare(p *pool, at int32, result *Result) {
+	element, r, share := &result.Elements[p.slot], &result.Pools[at], &e.shares[p.slot]
+	if element.FairShare == *share && r.FitFactor == p.factor {
+		return
+	}
+	element.FairShare, r.FitFactor = *share, p.factor
+	r.Strong, r.Integral = byCause(*share, p.strong, p.proposed)
+	result.alter(p.slot)
 }
 
 // fillOperations writes the outcome of the operations directly in a pool.

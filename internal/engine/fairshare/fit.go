@@ -46,6 +46,10 @@ func (b *bounds) stop(v *resource.Shares, s float64) bool {
 	return false
 }
 
+// most returns how much of a resource is acceptable under suggestion s, give or take
+// the last bit.
+func (b *bounds) most(k int, s float64) float64 { return min(b.limit[k], b.guarantee[k]+s) }
+
 // upTo returns bounds that stop every share that is not within most.
 func upTo(most *resource.Shares) bounds { return bounds{*most, *most} }
 
@@ -74,11 +78,17 @@ func (s *site) value(x float64) resource.Shares {
 }
 
 // sitesKept is how many sites of a pool are kept.
-const sitesKept = 64
+const sitesKept = 16
 
 // locate finds where the pool's fit stops under the bounds and suggestion s: the
 // value at low is acceptable and the one at high is not.
 func (e *Engine) locate(p *pool, b *bounds, s float64) site {
+	return e.locateFrom(p, b, s, &p.hint)
+}
+
+// locateFrom is locate with a fit factor at which to begin, which becomes the one where
+// the site was found.
+func (e *Engine) locateFrom(p *pool, b *bounds, s float64, hint *float64) site {
 	if p.settings.Mode == FIFO {
 		return e.locateFIFO(p, b, s)
 	}
@@ -91,10 +101,13 @@ func (e *Engine) locate(p *pool, b *bounds, s float64) site {
 	if len(p.sites) >= sitesKept {
 		p.sites = p.sites[:0]
 	}
+	if p.sites == nil {
+		p.sites = make([]site, 0, sitesKept)
+	}
 	for round := 0; ; round++ {
 		i := sort.Search(len(p.sites), func(i int) bool { return b.stop(&p.sites[i].high.v, s) })
 		if i < len(p.sites) && !b.stop(&p.sites[i].low.v, s) {
-			p.hint = p.sites[i].high.x
+			*hint = p.sites[i].high.x
 			return p.sites[i]
 		}
 		low, high := point{0, p.first}, point{x: 1}
@@ -108,13 +121,13 @@ func (e *Engine) locate(p *pool, b *bounds, s float64) site {
 		switch {
 		case low.x < high.x:
 		case known:
-			p.hint = low.x
+			*hint = low.x
 			return e.jumpAt(p, b, s, low, high)
 		default:
-			p.hint = low.x
+			*hint = low.x
 			return site{low: low, high: low, end: true}
 		}
-		f := p.hint
+		f := *hint
 		if round > 0 || !(f > low.x && f <= high.x) {
 			f = e.guess(p, b, s, i, round, &low, &high)
 		}
@@ -134,20 +147,16 @@ func (e *Engine) guess(p *pool, b *bounds, s float64, i, round int, low, high *p
 		return fromOrderedBits(orderedBits(low.x) + (orderedBits(high.x)-orderedBits(low.x)+1)/2)
 	}
 	f := high.x
-	if i > 0 && (round%2 == 0 || !known) { // along the piece before
-		q := &p.sites[i-1]
-		reach := math.Inf(1)
-		for k := range q.high.v {
-			if rise := q.high.v[k] - q.low.v[k]; rise > 0 {
-				most := min(b.limit[k], b.guarantee[k]+s)
-				reach = min(reach, (most-q.high.v[k])/rise)
-			}
-		}
-		f = low.x + (q.high.x-q.low.x)*reach
-	} else if known { // along the line from low to high
+	switch {
+	case i > 0 && (round%2 == 0 || !known):
+		f = p.sites[i-1].onwards(b, s)
+	case i == 0:
+		f = p.sites[i].backwards(b, s)
+	}
+	if known && !(f > low.x && f < high.x) { // along the line from low to high
 		t := 1.0
 		for k := range high.v {
-			if most := min(b.limit[k], b.guarantee[k]+s); high.v[k] > most {
+			if most := b.most(k, s); high.v[k] > most {
 				t = min(t, (most-low.v[k])/(high.v[k]-low.v[k]))
 			}
 		}
@@ -159,38 +168,59 @@ func (e *Engine) guess(p *pool, b *bounds, s float64, i, round int, low, high *p
 	return min(f, high.x)
 }
 
-// evaluate returns the straight piece of the pool's fit that covers f.
-func (e *Engine) evaluate(p *pool, f float64) site {
-	at, flat := site{high: point{x: 1}}, true
-	for i := range p.sources {
-		s := &p.sources[i]
-		if !s.covers(f) {
-			e.seek(s, f)
+// onwards returns where the fit would stop if it went on like this piece.
+func (s *site) onwards(b *bounds, suggestion float64) float64 {
+	reach := math.Inf(1)
+	for k := range s.high.v {
+		if rise := s.high.v[k] - s.low.v[k]; rise > 0 {
+			reach = min(reach, (b.most(k, suggestion)-s.high.v[k])/rise)
 		}
-		at.low.x, at.high.x = max(at.low.x, s.a.x), min(at.high.x, s.b.x)
-		flat = flat && s.flat
 	}
-	at.low.v = sumAt(p, at.low.x)
-	if at.high.v = at.low.v; !flat {
-		at.high.v = sumAt(p, at.high.x)
-	}
-	return at
+	return s.high.x + (s.high.x-s.low.x)*reach
 }
 
-// sumAt adds up the children's values at x in their order; the order matters to
-// the last bit. All sources must be in the piece around x.
-func sumAt(p *pool, x float64) (sum resource.Shares) {
-	for i := range p.sources {
-		s := &p.sources[i]
-		if s.empty {
-			continue
-		}
-		v := s.at(x)
-		for k := range sum {
-			sum[k] += v[k]
+// backwards returns where the fit would stop if it had come to this piece, which is
+// not acceptable, along the same line.
+func (s *site) backwards(b *bounds, suggestion float64) float64 {
+	back := 0.0
+	for k := range s.low.v {
+		if excess := s.low.v[k] - b.most(k, suggestion); excess > 0 {
+			back = max(back, excess/(s.high.v[k]-s.low.v[k]))
 		}
 	}
-	return sum
+	return s.low.x - (s.high.x-s.low.x)*back
+}
+
+// evaluate returns the straight piece of the pool's fit that covers f.
+func (e *Engine) evaluate(p *pool, f float64) site {
+	at := site{high: point{x: 1}}
+	for i := range p.pieces {
+		q := &p.pieces[i]
+		if !q.covers(f) {
+			e.seek(p, i, f)
+		}
+		if q.a.x > at.low.x {
+			at.low.x = q.a.x
+		}
+		if q.b.x < at.high.x {
+			at.high.x = q.b.x
+		}
+	}
+	// The order of the sums matters to the last bit.
+	for i := range p.pieces {
+		switch q := &p.pieces[i]; {
+		case q.empty:
+		case q.flat:
+			for k, v := range &q.a.v {
+				at.low.v[k] += v
+				at.high.v[k] += v
+			}
+		default:
+			q.addTo(&at.low)
+			q.addTo(&at.high)
+		}
+	}
+	return at
 }
 
 // jumpAt returns the jump from low to high, or in the improved computation the
@@ -230,21 +260,21 @@ func (e *Engine) openJump(p *pool, x float64) (base int) {
 
 // childAt returns the value of a child at fit factor x, or just after it.
 func (e *Engine) childAt(p *pool, i int, x float64, behind bool) resource.Shares {
-	s := &p.sources[i]
+	q := &p.pieces[i]
 	switch {
 	case behind:
-		if f := after(x); !s.covers(f) {
-			e.seek(s, f)
+		if f := after(x); !q.covers(f) {
+			e.seek(p, i, f)
 		}
 	case x == 0:
-		if at := e.nodes[s.child].pool; at >= 0 {
-			return e.pools[at].zero
+		if s := &p.sources[i]; s.isPool {
+			return e.poolOf(s.child).zero
 		}
 		return nothing
-	case !s.covers(x):
-		e.seek(s, x)
+	case !q.covers(x):
+		e.seek(p, i, x)
 	}
-	return s.at(x)
+	return q.at(x)
 }
 
 // afterJumps returns the sum of what the children get when the first ones have

@@ -67,6 +67,7 @@ func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
 			p.settings, p.stale, p.unsorted, p.regrouped, p.settledAt = settings, true, true, true, e.updates
+			p.record = record{}
 			e.mark(n.pool)
 			e.reconfigured = true
 		}
@@ -168,7 +169,7 @@ func (e *Engine) moveOperations(tree *Tree) {
 	for len(e.nodes) < len(tree.Elements) {
 		e.nodes = append(e.nodes, node{pool: -1, fifoIndex: -1})
 		e.previous = append(e.previous, Element{})
-		e.touched, e.shares, e.spare = append(e.touched, false), append(e.shares, nothing), append(e.spare, nothing)
+		e.touched, e.shares = append(e.touched, false), append(e.shares, nothing)
 	}
 	for _, slot := range tree.Touched {
 		old, now := &e.previous[slot], &tree.Elements[slot]
@@ -185,7 +186,7 @@ func (e *Engine) moveOperations(tree *Tree) {
 			e.mark(at)
 			e.recount(n.parent, resource.Amounts{}.Sub(old.Usage), resource.Amounts{}.Sub(old.Demand))
 		}
-		*n = node{kind: now.Kind, parent: now.Parent, pool: -1, fifoIndex: -1, stamp: n.stamp, wholeStamp: n.wholeStamp}
+		*n = node{kind: now.Kind, parent: now.Parent, pool: -1, fifoIndex: -1, stamp: n.stamp, wholeStamp: n.wholeStamp, mostStamp: n.mostStamp}
 		e.shares[slot] = nothing
 		// Unequal to what is there now, and with nothing to subtract.
 		*old = Element{Kind: now.Kind, Parent: now.Parent, Weight: math.NaN()}
@@ -245,7 +246,6 @@ func (e *Engine) rebuild(tree *Tree) {
 	}
 	e.touched = resize(e.touched, len(tree.Elements))
 	e.shares = resize(e.shares, len(tree.Elements))
-	e.spare = resize(e.spare, len(tree.Elements))
 	clear(e.touched)
 	clear(e.shares)
 	e.rebuiltAt = e.updates
@@ -272,7 +272,8 @@ func (e *Engine) link() {
 		p := &e.pools[at]
 		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
 		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
-		p.unsorted, p.regrouped, p.division, p.reached = true, true, division{}, false
+		p.renewed, p.moved = slices.Grow(p.renewed, int(counts[at])), slices.Grow(p.moved, int(poolCounts[at]))
+		p.unsorted, p.regrouped, p.division, p.record, p.reached = true, true, division{}, record{}, false
 	}
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {

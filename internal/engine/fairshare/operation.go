@@ -37,17 +37,16 @@ func operationAt(n *node, s float64) resource.Shares {
 	return between(&n.usage, &n.demand, rounded(t))
 }
 
-// operationShare is operationAt for an operation that has not changed since it was
-// last asked, as most have not: those that get all they can take are not computed
-// again.
+// operationShare is operationAt for an operation of a FIFO pool. Most of them get all
+// they can take, which is computed once.
 func operationShare(n *node, s float64) resource.Shares {
+	if s < 1 {
+		return operationAt(n, s)
+	}
 	if n.mostStamp != n.stamp {
-		n.mostStamp, n.most, n.fullAt = n.stamp, operationAt(n, 1), fullAt(n)
+		n.mostStamp, n.most = n.stamp, operationAt(n, 1)
 	}
-	if s > n.fullAt {
-		return n.most
-	}
-	return operationAt(n, s)
+	return n.most
 }
 
 // fullAt returns a suggestion above which an operation takes the same, whatever the

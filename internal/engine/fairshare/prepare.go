@@ -67,6 +67,7 @@ func (e *Engine) refit(p *pool) {
 	e.stamp++
 	p.stale, p.fitStamp, p.sites = false, e.stamp, p.sites[:0]
 	if p.regrouped {
+		p.groupedAt = e.updates
 		p.leastWeight = math.Inf(1)
 		for _, slot := range p.children {
 			if weight := e.nodes[slot].weight; weight > Epsilon {
@@ -80,14 +81,14 @@ func (e *Engine) refit(p *pool) {
 	case p.regrouped:
 		e.openSources(p)
 		for i := range p.sources {
-			e.renewSource(p, &p.sources[i])
+			e.renewSource(p, i)
 		}
 	default:
 		for _, slot := range p.renewed {
-			e.renewSource(p, p.sourceOf(slot))
+			e.renewSource(p, p.indexOf(slot))
 		}
 		for _, slot := range p.moved {
-			e.renewSource(p, p.sourceOf(slot))
+			e.renewSource(p, p.indexOf(slot))
 		}
 	}
 	if p.regrouped || p.firstMoved {
@@ -101,23 +102,29 @@ func (e *Engine) refit(p *pool) {
 	p.regrouped, p.firstMoved, p.renewed, p.moved = false, false, p.renewed[:0], p.moved[:0]
 }
 
-// sourceOf returns the source of a child.
-func (p *pool) sourceOf(slot int32) *source {
+// indexOf returns the index of a child.
+func (p *pool) indexOf(slot int32) int {
 	i, _ := slices.BinarySearch(p.children, slot)
-	return &p.sources[i]
+	return i
 }
 
-// renewSource makes a source forget its pieces if the child's function or scale has
-// changed.
-func (e *Engine) renewSource(p *pool, s *source) {
+// renewSource forgets the pieces of a child if its function or scale has changed.
+func (e *Engine) renewSource(p *pool, i int) {
+	s := &p.sources[i]
 	n := &e.nodes[s.child]
+	s.isPool = n.pool >= 0
 	changed := n.stamp
-	if n.pool >= 0 {
+	if s.isPool {
 		changed = e.pools[n.pool].curveStamp
 	}
-	if scale := n.weight / p.leastWeight; scale != s.scale || changed > s.stamp {
-		s.scale, s.stamp = scale, p.fitStamp
-		s.forget()
+	scale := n.weight / p.leastWeight
+	if scale == s.scale && changed <= s.stamp {
+		return
+	}
+	s.scale, s.stamp = scale, p.fitStamp
+	p.pieces[i], p.others[i] = noPiece, noPiece
+	if !s.isPool {
+		s.most, s.fullAt = operationAt(n, 1), fullAt(n)
 	}
 }
 
@@ -132,25 +139,38 @@ func (e *Engine) openSources(p *pool) {
 		to, end = to-1, end-1
 	}
 	// Sources up to from and after to stay; the rest become those of the children up to end.
-	old := append(e.oldSources[:0], p.sources[from:to]...)
-	e.oldSources = old
-	if more := end - to; more > 0 {
-		p.sources = slices.Grow(p.sources, more)[:len(p.sources)+more]
-		copy(p.sources[end:], p.sources[to:])
-	} else {
-		copy(p.sources[end:], p.sources[to:])
-		p.sources = p.sources[:len(p.sources)+more]
+	at := from
+	e.origins = e.origins[:0]
+	for _, slot := range p.children[from:end] {
+		for at < to && p.sources[at].child < slot {
+			at++
+		}
+		origin := int32(-1)
+		if at < to && p.sources[at].child == slot {
+			origin = int32(at)
+		}
+		e.origins = append(e.origins, origin)
 	}
+	p.sources, e.newSources = rearrange(p.sources, from, to, e.origins, e.newSources)
+	p.pieces, e.newPieces = rearrange(p.pieces, from, to, e.origins, e.newPieces)
+	p.others, e.newPieces = rearrange(p.others, from, to, e.origins, e.newPieces)
 	for i, slot := range p.children[from:end] {
-		for len(old) > 0 && old[0].child < slot {
-			old = old[1:]
-		}
-		if len(old) > 0 && old[0].child == slot {
-			p.sources[from+i] = old[0]
-		} else {
-			p.sources[from+i] = source{child: slot}
-		}
+		p.sources[from+i].child = slot
 	}
+}
+
+// rearrange replaces list[from:to] by values of the list at these indices, or by zero
+// values where an index is negative. It returns the list and the memory it used.
+func rearrange[T any](list []T, from, to int, origins []int32, memory []T) (rearranged, used []T) {
+	memory = memory[:0]
+	for _, at := range origins {
+		var value T
+		if at >= 0 {
+			value = list[at]
+		}
+		memory = append(memory, value)
+	}
+	return slices.Replace(list, from, to, memory...), memory
 }
 
 // tryBounds makes the pool's fit ready and returns the bounds under which an
