@@ -122,6 +122,15 @@ func (c *Client) jobOutput(ctx context.Context, id, kind string) ([]byte, error)
 	return c.Bytes(ctx, Request{Command: "get_job_stderr", Parameters: map[string]any{"job_id": id, "type": kind}})
 }
 
+// SignalJob sends a signal, such as SIGUSR1, to the command of a running job or, with all set, to all
+// processes of the job. It returns when the signal has been sent.
+func (c *Client) SignalJob(ctx context.Context, id, signal string, all bool) error {
+	return c.tell(ctx, "signal_job", merged(jobKey{id}, struct {
+		Signal string `yson:"signal_name"`
+		All    bool   `yson:"all"`
+	}{signal, all}))
+}
+
 // AbortJob aborts a running job; its operation then restarts it. If interrupt is not zero,
 // the job is interrupted first: it has this long to end by itself.
 func (c *Client) AbortJob(ctx context.Context, id string, interrupt time.Duration) error {

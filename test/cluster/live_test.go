@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/test/expected"
@@ -272,6 +273,41 @@ func TestOnlyWhoMayManageTheOperationLooksIntoItsJobsAndTheAuditHasIt(t *testing
 		if record.User != "root (as anna)" || record.Object != job {
 			t.Errorf("the audit names %s and %s", record.User, record.Object)
 		}
+	}
+}
+
+func TestASignalReachesTheCommandOfAJobAndTheAuditHasIt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	id := c.start(task("a", "trap 'echo signalled >&2; exit 0' USR1; echo ready >&2; while :; do sleep 0.01; done"))
+	job := c.awaitRunning(id, 1)[0].ID.String()
+	await(t, "the job is ready", func() bool {
+		text, err := c.weir("job", "logs", job).CombinedOutput()
+		return err == nil && string(text) == "ready\n"
+	})
+	if text, err := c.weir("create", "user", "--attributes", "{name=bob}").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if text, err := c.weir("job", "signal", "--as", "bob", job, "USR1").CombinedOutput(); err == nil || !strings.Contains(string(text), "Access denied") {
+		t.Errorf("bob: %v, %s", err, text)
+	}
+	if text, err := c.weir("job", "signal", job, "WHAT").CombinedOutput(); err == nil || !strings.Contains(string(text), "SIGUSR1") {
+		t.Errorf("a signal that does not exist: %v, %s", err, text)
+	}
+	if text, err := c.weir("job", "signal", job, "usr1").CombinedOutput(); err != nil || len(text) > 0 {
+		t.Fatalf("%v, %s", err, text)
+	}
+	c.awaitEnd(server.OperationKey{ID: id})
+	if text, err := c.weir("job", "logs", job).CombinedOutput(); err != nil || string(text) != "ready\nsignalled\n" {
+		t.Errorf("the log is %q, %v", text, err)
+	}
+	if text, err := c.weir("job", "signal", job, "USR1").CombinedOutput(); err == nil || !strings.Contains(string(text), "completed") {
+		t.Errorf("after the end: %v, %s", err, text)
+	}
+	records, _, err := c.scheduler.Server.Store().Audit(context.Background(), store.AuditFilter{Command: "signal_job"})
+	if err != nil || len(records) != 1 || records[0].Object != job || string(records[0].After) != `{"all":false,"signal_name":"SIGUSR1"}` {
+		t.Errorf("the audit has %+v, %v", records, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,14 +15,14 @@ func newJobCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "job",
-		Short: "Show single jobs, print their output, look into them, abort them",
-		Long:  `Show single jobs, print their output, look into them, abort them. weir op jobs lists the jobs of an operation.`,
+		Short: "Show single jobs, print their output, look into them, signal and abort them",
+		Long:  `Show single jobs, print their output, look into them, signal and abort them. weir op jobs lists the jobs of an operation.`,
 		Example: `  # The oldest running job of an operation
   weir job get $(weir op jobs '*nightly' --state running -q | tail -1)`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newJobAbortCommand(r), newJobExecCommand(r), newJobGetCommand(r), newJobListCommand(r), newJobLogsCommand(r), newJobShellCommand(r), newJobStderrCommand(r))
+	cmd.AddCommand(newJobAbortCommand(r), newJobExecCommand(r), newJobGetCommand(r), newJobListCommand(r), newJobLogsCommand(r), newJobShellCommand(r), newJobSignalCommand(r), newJobStderrCommand(r))
 	return r.addTo(cmd)
 }
 
@@ -168,5 +169,33 @@ func newJobAbortCommand(r *remote) *cobra.Command {
 		}),
 	}
 	cmd.Flags().DurationVar(&interrupt, "interrupt", 0, "how long to wait for the job to end on its own first")
+	return cmd
+}
+
+func newJobSignalCommand(r *remote) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "signal JOB SIGNAL",
+		Short: "Send a signal to a running job",
+		Long: `Send a signal, such as USR1 or SIGUSR1, to the command of a running job, and wait until it has been sent.
+Which signals there are: those of the option interruption_signal.
+
+Needs permission manage on the operation; the audit has every signal.`,
+		Example: `  weir job signal $(weir op jobs '*nightly' --state running -q --limit 1) USR1`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageErrorf("signal needs a job and a signal, such as USR1")
+			}
+			return nil
+		},
+		RunE: r.do(func(s *session, args []string) error {
+			name := strings.ToUpper(args[1])
+			if !strings.HasPrefix(name, "SIG") {
+				name = "SIG" + name
+			}
+			return s.SignalJob(s.ctx, args[0], name, all)
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "send it to all processes of the job, and not only to its command")
 	return cmd
 }

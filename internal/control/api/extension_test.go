@@ -507,7 +507,7 @@ func TestParametersOfWrongKindsAreRefusedProperly(t *testing.T) {
 	tried := 0
 	for _, command := range strings.Fields(`start_operation abort_operation complete_operation suspend_operation resume_operation
 		update_operation_parameters patch_operation_spec get_operation list_operations list_operation_events list_jobs get_job get_job_stderr
-		get_job_fail_context get_job_input abort_job abandon_job explain_operation advise_operation what_if plan_pools apply_pools export_pools get_history get_report
+		get_job_fail_context get_job_input abort_job abandon_job signal_job explain_operation advise_operation what_if plan_pools apply_pools export_pools get_history get_report
 		list_events list_audit list_nodes get_cluster`) {
 		for i, name := range names {
 			value := values[(i*7+len(command)*3+tried)%len(values)]

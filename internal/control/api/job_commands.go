@@ -2,11 +2,14 @@ package api
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -159,6 +162,26 @@ func abortJob(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	return nothing(c.Server.AbortJob(c.Context, c.Caller(j.ID.String()), j.ID, interrupt))
+}
+
+// signalJob sends a signal to a running job. A request that is repeated after another scheduler took over sends it again.
+func signalJob(c *call) (yson.Node, error) {
+	name, err := c.Parameters.NeedText("signal_name")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	all, err := c.Parameters.Boolean("all", false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if names := operation.SignalNames(); !slices.Contains(names, name) {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /signal_name: it must be one of %s, not %q", strings.Join(names, ", "), wire.CutText(name, 100))
+	}
+	j, err := c.runningJob()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return nothing(c.Server.SignalJob(c.Context, c.Caller(j.ID.String()), j.ID, name, all))
 }
 
 func abandonJob(c *call) (yson.Node, error) {

@@ -65,6 +65,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"prune_images":         {parameters: `{component=cluster_node;address="admin:1"}`},
 	"poll_job_shell":       {parameters: `{job_id="JOB";parameters={operation=spawn}}`},
 	"abort_job":            {parameters: `{job_id="JOB"}`},
+	"signal_job":           {parameters: `{job_id="JOB";signal_name=SIGUSR1}`},
 	"abandon_job":          {parameters: `{job_id="JOB"}`},
 
 	"upload_file":    {`{sha256="2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}`, "x"},

@@ -199,6 +199,15 @@ var jobCommands = []command{
 		result: "result", run: pollJobShell,
 	},
 	{
+		name: "signal_job", about: "sends a signal to a running job; the audit has it", needs: manageJob, changes: true,
+		parameters: []parameter{
+			jobID, operationID, operationAlias,
+			{"signal_name", aString, required, "such as SIGUSR1; those of interruption_signal"},
+			{"all", aBoolean, "false", "send it to all processes of the job, shells included, and not only to its command"},
+		},
+		silentV3: true, run: signalJob,
+	},
+	{
 		name: "get_job_fail_context", about: "returns an error: jobs have no fail context", needs: readJobData,
 		parameters: []parameter{jobID, operationID, operationAlias}, output: rawBytes, heavy: true, run: getJobFailContext,
 	},

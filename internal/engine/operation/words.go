@@ -88,9 +88,14 @@ func environmentType() document.Type[[]document.Named[string]] {
 		slices.Equal[[]document.Named[string]])
 }
 
+// SignalNames returns the signals that jobs can be sent.
+func SignalNames() []string {
+	return []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGURG", "SIGKILL"}
+}
+
 func signalType() document.Type[string] {
 	var words []document.Word[string]
-	for _, name := range []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGURG", "SIGKILL"} {
+	for _, name := range SignalNames() {
 		words = append(words, document.Word[string]{Name: name, Value: name})
 	}
 	return document.Enum(words...)

@@ -18,7 +18,7 @@ import (
 const (
 	// maxStreams is how many live connections a node has at a time.
 	maxStreams = 64
-	// sessionPatience is how long a job's proxy may take to start a shell.
+	// sessionPatience is how long a job's proxy may take to start a shell or to send a signal.
 	sessionPatience = 20 * time.Second
 	// drainPatience is how long the output of a shell that has ended may take to arrive: processes that it left in the
 	// background may hold its streams open.
@@ -72,9 +72,10 @@ func (a *Agent) openStream(order *nodev1.OpenStreamOrder) {
 		return
 	}
 	j := a.jobs[order.GetNumber()]
-	shell := order.GetShell()
+	shell, signal := order.GetShell(), order.GetSignal()
+	reads := shell == nil && signal == nil
 	switch {
-	case j == nil, shell != nil && j.result != nil:
+	case j == nil, !reads && j.result != nil:
 		a.refuseStream(order, nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job is not on the node any more")
 		return
 	case shell != nil && a.NoShells:
@@ -86,17 +87,20 @@ func (a *Agent) openStream(order *nodev1.OpenStreamOrder) {
 	}
 	a.streams++
 	dir := j.dir
-	if shell == nil {
+	if reads {
 		j.readers.add(1)
 	}
 	a.serveStream(order, func(s *nodeproto.Live) {
-		if shell != nil {
+		switch {
+		case shell != nil:
 			a.serveShell(s, dir, shell)
-			return
+		case signal != nil:
+			s.EndWith(sendSignal(dir, signal))
+		default:
+			a.serveOutput(s, dir, order.GetOutput())
 		}
-		a.serveOutput(s, dir, order.GetOutput())
 	}, func() {
-		if shell == nil {
+		if reads {
 			j.readers.add(-1)
 		}
 		a.post(func() { a.streams-- })
@@ -167,13 +171,33 @@ func (a *Agent) serveOutput(s *nodeproto.Live, dir string, from *nodev1.FollowOu
 	}
 }
 
-// refusals translates why a proxy refuses a session.
+// refusals translates why a proxy refuses a session or a signal.
 var refusals = map[jobproxy.Refusal]nodev1.StreamEndReason{
 	jobproxy.RefusedNotStarted:  nodev1.StreamEndReason_STREAM_END_REASON_NOT_STARTED,
 	jobproxy.RefusedEnded:       nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB,
 	jobproxy.RefusedTooMany:     nodev1.StreamEndReason_STREAM_END_REASON_TOO_MANY,
 	jobproxy.RefusedFailed:      nodev1.StreamEndReason_STREAM_END_REASON_FAILED,
 	jobproxy.RefusedUnsupported: nodev1.StreamEndReason_STREAM_END_REASON_UNSUPPORTED,
+}
+
+// refusal says why a job takes no session or signal.
+func refusal(err error) *nodev1.StreamEnd {
+	var refused *jobproxy.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return &nodev1.StreamEnd{Reason: refusals[refused.Reason], Message: refused.Message}
+	case errors.Is(err, jobproxy.ErrGone), errors.Is(err, os.ErrNotExist):
+		return &nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, Message: "the job has ended"}
+	}
+	return &nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_FAILED, Message: err.Error()}
+}
+
+// sendSignal sends a signal to a job and says what became of it.
+func sendSignal(dir string, wanted *nodev1.SendSignal) *nodev1.StreamEnd {
+	if err := jobproxy.SendSignal(dir, &jobproxy.SignalRequest{Name: wanted.GetName(), All: wanted.GetAll()}, sessionPatience); err != nil {
+		return refusal(err)
+	}
+	return &nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_SIGNALLED}
 }
 
 // serveShell runs a process in a job and connects it with the scheduler.
@@ -187,15 +211,7 @@ func (a *Agent) serveShell(s *nodeproto.Live, dir string, wanted *nodev1.OpenShe
 	}
 	session, err := jobproxy.OpenSession(dir, request, sessionPatience)
 	if err != nil {
-		var refused *jobproxy.RefusedError
-		switch {
-		case errors.As(err, &refused):
-			s.End(refusals[refused.Reason], refused.Message)
-		case errors.Is(err, jobproxy.ErrGone), errors.Is(err, os.ErrNotExist):
-			s.End(nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, "the job has ended")
-		default:
-			s.End(nodev1.StreamEndReason_STREAM_END_REASON_FAILED, err.Error())
-		}
+		s.EndWith(refusal(err))
 		return
 	}
 	defer session.Close()

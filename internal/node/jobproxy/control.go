@@ -27,6 +27,8 @@ const (
 	Measure Command = "measure"
 	// Enter starts a process beside the command; see OpenSession. The connection then belongs to it.
 	Enter Command = "enter"
+	// Signal sends a signal to the job; see SendSignal.
+	Signal Command = "signal"
 )
 
 // Order is one line from an agent.
@@ -37,13 +39,14 @@ type Order struct {
 	Message string          `json:"message,omitempty"` // for people
 	Timeout Duration        `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
 	Session *SessionRequest `json:"session,omitempty"` // of Enter
+	Signal  *SignalRequest  `json:"signal,omitempty"`  // of Signal
 }
 
 // Reply is one line to an agent.
 type Reply struct {
 	State   *State      `json:"state,omitempty"`
 	Error   string      `json:"error,omitempty"`
-	Refusal Refusal     `json:"refusal,omitempty"` // of a session
+	Refusal Refusal     `json:"refusal,omitempty"` // of a session or a signal
 	End     *SessionEnd `json:"end,omitempty"`     // of a session
 }
 
@@ -52,6 +55,8 @@ func (o *Order) check() error {
 	case Status, Watch, Interrupt, Fail, Measure:
 	case Enter:
 		return o.Session.check()
+	case Signal:
+		return o.Signal.check()
 	case Abort:
 		if o.Reason == "" {
 			return errors.New("order abort: a reason must be given")
@@ -187,6 +192,15 @@ func (c *controller) talk(conn net.Conn) {
 		case Enter:
 			c.enter(conn, replies, order.Session)
 			return
+		case Signal:
+			reply := Reply{}
+			if refused := c.ask(&entering{signal: order.Signal}).refused; refused != nil {
+				reply.Refusal, reply.Error = refused.Reason, refused.Message
+			}
+			if replies.Encode(reply) != nil {
+				return
+			}
+			continue
 		case Status:
 		default:
 			c.arrived(order)

@@ -51,19 +51,19 @@ func (r *SessionRequest) check() error {
 	return nil
 }
 
-// Refusal is why a job does not take a session.
+// Refusal is why a job does not take a session or a signal.
 type Refusal string
 
-// Reasons to refuse a session.
+// Reasons to refuse a session or a signal.
 const (
 	RefusedNotStarted  Refusal = "not_started"
 	RefusedEnded       Refusal = "ended"
 	RefusedTooMany     Refusal = "too_many"
 	RefusedFailed      Refusal = "failed"
-	RefusedUnsupported Refusal = "unsupported" // the proxy is of a version that has no sessions
+	RefusedUnsupported Refusal = "unsupported" // the proxy is of a version that has no sessions, or sends no signals
 )
 
-// RefusedError means that there is no session.
+// RefusedError means that there is no session, or that a signal was not sent.
 type RefusedError struct {
 	Reason  Refusal
 	Message string
@@ -193,13 +193,14 @@ func (s *Session) Close() {
 	closeAll([]*os.File{s.Input, s.Output, s.Errors})
 }
 
-// entering is a request that waits for the goroutine that watches the job.
+// entering is a request that waits for the goroutine that watches the job: for a session, or for a signal.
 type entering struct {
 	request *SessionRequest
+	signal  *SignalRequest
 	answer  chan<- entered
 }
 
-// entered is the outcome: a session, or why there is none.
+// entered is the outcome: a session, nothing if a signal was sent, or why not.
 type entered struct {
 	session *session
 	refused *RefusedError
@@ -217,6 +218,10 @@ type session struct {
 // enter starts the process of a session. It runs on the goroutine that watches the job, so that a session never begins
 // while the job is being ended.
 func (p *proxy) enter(e *entering) {
+	if e.signal != nil {
+		e.answer <- entered{refused: p.signal(e.signal)}
+		return
+	}
 	if p.sessions.Load() >= maxSessions {
 		e.answer <- entered{refused: &RefusedError{RefusedTooMany, fmt.Sprintf("the job has %d shells, which is the limit", maxSessions)}}
 		return
@@ -480,27 +485,30 @@ func (s *session) end() (*SessionEnd, error) {
 	return end, nil
 }
 
-// enter serves a session until its process has ended or its client is gone.
-func (c *controller) enter(conn net.Conn, replies *json.Encoder, request *SessionRequest) {
-	refuse := func(reason Refusal, text string) { _ = replies.Encode(Reply{Refusal: reason, Error: text}) }
+// ask passes a request to the goroutine that watches the job, unless no command runs.
+func (c *controller) ask(e *entering) entered {
+	ended := entered{refused: &RefusedError{RefusedEnded, "the job has ended"}}
 	switch state, _ := c.board.look(); state.Phase {
 	case Preparing:
-		refuse(RefusedNotStarted, "the command of the job has not started yet")
-		return
+		return entered{refused: &RefusedError{RefusedNotStarted, "the command of the job has not started yet"}}
 	case Finishing, Finished:
-		refuse(RefusedEnded, "the job has ended")
-		return
+		return ended
 	}
 	answer := make(chan entered, 1)
+	e.answer = answer
 	select {
-	case c.entries <- &entering{request, answer}:
+	case c.entries <- e:
+		return <-answer
 	case <-c.done:
-		refuse(RefusedEnded, "the job has ended")
-		return
+		return ended
 	}
-	got := <-answer
+}
+
+// enter serves a session until its process has ended or its client is gone.
+func (c *controller) enter(conn net.Conn, replies *json.Encoder, request *SessionRequest) {
+	got := c.ask(&entering{request: request})
 	if got.refused != nil {
-		refuse(got.refused.Reason, got.refused.Message)
+		_ = replies.Encode(Reply{Refusal: got.refused.Reason, Error: got.refused.Message}) // the client may have gone
 		return
 	}
 	s := got.session

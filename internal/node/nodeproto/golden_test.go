@@ -22,7 +22,7 @@ import (
 // revision is the directory with the golden files of the current format. When the format grows, create
 // a new directory with -golden and name it here. Keep the old ones permanently: nodes and schedulers of
 // these versions still exist.
-const revision = "r7"
+const revision = "r8"
 
 var writeGolden = flag.Bool("golden", false, "write the golden files of the present revision")
 

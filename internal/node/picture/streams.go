@@ -19,11 +19,15 @@ func (p *Picture) openStream(n *node, order *nodev1.OpenStreamOrder) {
 	s := Stream{Order: order, Node: n.name}
 	j := p.jobs[order.GetNumber()]
 	switch {
-	case j == nil || j.node != n || j.phase == leaving || j.lost || order.GetShell() != nil && (j.phase >= reading || j.exists && isOver(j.pod)):
+	case j == nil || j.node != n || j.phase == leaving || j.lost || order.GetOutput() == nil && (j.phase >= reading || j.exists && isOver(j.pod)):
 		s.Refusal = &nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_NO_JOB, Message: "the pod of the job has ended"}
 	case order.GetShell() != nil && p.options.NoShells:
 		s.Refusal = &nodev1.StreamEnd{
 			Reason: nodev1.StreamEndReason_STREAM_END_REASON_FORBIDDEN, Message: "the operator of the cluster allows no shells in jobs (scheduler/kubernetes/shells)",
+		}
+	case order.GetSignal() != nil:
+		s.Refusal = &nodev1.StreamEnd{
+			Reason: nodev1.StreamEndReason_STREAM_END_REASON_UNSUPPORTED, Message: "Kubernetes sends no signals to pods; weir job exec JOB -- kill sends them to processes",
 		}
 	case !j.exists || startOf(j.pod).IsZero():
 		s.Refusal = &nodev1.StreamEnd{Reason: nodev1.StreamEndReason_STREAM_END_REASON_NOT_STARTED, Message: "the pod of the job has not started yet"}

@@ -318,7 +318,8 @@ const (
 	StreamEndReason_STREAM_END_REASON_TOO_MANY    StreamEndReason = 5 // the job has as many shells as it may have
 	StreamEndReason_STREAM_END_REASON_FAILED      StreamEndReason = 6 // the node could not do it
 	StreamEndReason_STREAM_END_REASON_STOPPING    StreamEndReason = 7 // the agent of the node stops
-	StreamEndReason_STREAM_END_REASON_UNSUPPORTED StreamEndReason = 8 // the job was started by a version that has no shells
+	StreamEndReason_STREAM_END_REASON_UNSUPPORTED StreamEndReason = 8 // the job was started by a version that has no shells, or sends no signals
+	StreamEndReason_STREAM_END_REASON_SIGNALLED   StreamEndReason = 9 // the signal was sent
 )
 
 // Enum value maps for StreamEndReason.
@@ -333,6 +334,7 @@ var (
 		6: "STREAM_END_REASON_FAILED",
 		7: "STREAM_END_REASON_STOPPING",
 		8: "STREAM_END_REASON_UNSUPPORTED",
+		9: "STREAM_END_REASON_SIGNALLED",
 	}
 	StreamEndReason_value = map[string]int32{
 		"STREAM_END_REASON_UNSPECIFIED": 0,
@@ -344,6 +346,7 @@ var (
 		"STREAM_END_REASON_FAILED":      6,
 		"STREAM_END_REASON_STOPPING":    7,
 		"STREAM_END_REASON_UNSUPPORTED": 8,
+		"STREAM_END_REASON_SIGNALLED":   9,
 	}
 )
 
@@ -3345,6 +3348,7 @@ type OpenStreamOrder struct {
 	//
 	//	*OpenStreamOrder_Output
 	//	*OpenStreamOrder_Shell
+	//	*OpenStreamOrder_Signal
 	What          isOpenStreamOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3419,6 +3423,15 @@ func (x *OpenStreamOrder) GetShell() *OpenShell {
 	return nil
 }
 
+func (x *OpenStreamOrder) GetSignal() *SendSignal {
+	if x != nil {
+		if x, ok := x.What.(*OpenStreamOrder_Signal); ok {
+			return x.Signal
+		}
+	}
+	return nil
+}
+
 type isOpenStreamOrder_What interface {
 	isOpenStreamOrder_What()
 }
@@ -3431,9 +3444,15 @@ type OpenStreamOrder_Shell struct {
 	Shell *OpenShell `protobuf:"bytes,4,opt,name=shell,proto3,oneof"`
 }
 
+type OpenStreamOrder_Signal struct {
+	Signal *SendSignal `protobuf:"bytes,5,opt,name=signal,proto3,oneof"`
+}
+
 func (*OpenStreamOrder_Output) isOpenStreamOrder_What() {}
 
 func (*OpenStreamOrder_Shell) isOpenStreamOrder_What() {}
+
+func (*OpenStreamOrder_Signal) isOpenStreamOrder_What() {}
 
 // FollowOutput asks for the output of a job from an offset on, as the job writes it, to its end.
 type FollowOutput struct {
@@ -3573,6 +3592,60 @@ func (x *OpenShell) GetWidth() uint32 {
 	return 0
 }
 
+// SendSignal asks for a signal to a job. The node answers with a StreamEnd and nothing before it. Nodes
+// of earlier revisions send a piece of output instead.
+type SendSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "SIGUSR1"
+	All           bool                   `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`  // to all processes of the job, not only to its command
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendSignal) Reset() {
+	*x = SendSignal{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendSignal) ProtoMessage() {}
+
+func (x *SendSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendSignal.ProtoReflect.Descriptor instead.
+func (*SendSignal) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SendSignal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SendSignal) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 type Variable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3583,7 +3656,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3668,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3681,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Variable) GetName() string {
@@ -3670,7 +3743,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3755,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3768,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3951,7 +4024,7 @@ type JobImage struct {
 
 func (x *JobImage) Reset() {
 	*x = JobImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4036,7 @@ func (x *JobImage) String() string {
 func (*JobImage) ProtoMessage() {}
 
 func (x *JobImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4049,7 @@ func (x *JobImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
 func (*JobImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobImage) GetName() string {
@@ -4018,7 +4091,7 @@ type RegistryAuth struct {
 
 func (x *RegistryAuth) Reset() {
 	*x = RegistryAuth{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4103,7 @@ func (x *RegistryAuth) String() string {
 func (*RegistryAuth) ProtoMessage() {}
 
 func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4116,7 @@ func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
 func (*RegistryAuth) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RegistryAuth) GetUsername() string {
@@ -4071,7 +4144,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4156,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4169,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -4127,7 +4200,7 @@ type Artifacts struct {
 
 func (x *Artifacts) Reset() {
 	*x = Artifacts{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4212,7 @@ func (x *Artifacts) String() string {
 func (*Artifacts) ProtoMessage() {}
 
 func (x *Artifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4225,7 @@ func (x *Artifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
 func (*Artifacts) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Artifacts) GetPatterns() []string {
@@ -4214,7 +4287,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4299,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4312,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *File) GetPath() string {
@@ -4350,7 +4423,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4435,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4448,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -4412,7 +4485,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4424,7 +4497,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4437,7 +4510,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -4527,7 +4600,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +4612,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +4625,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4585,7 +4658,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4597,7 +4670,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4610,7 +4683,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4672,7 +4745,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4684,7 +4757,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4697,7 +4770,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4725,7 +4798,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4810,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4823,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4851,7 +4924,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4863,7 +4936,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4876,7 +4949,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4918,7 +4991,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +5003,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +5016,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4973,7 +5046,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4985,7 +5058,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4998,7 +5071,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -5043,7 +5116,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5055,7 +5128,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5068,7 +5141,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -5120,7 +5193,7 @@ type FetchContentRequest struct {
 
 func (x *FetchContentRequest) Reset() {
 	*x = FetchContentRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5132,7 +5205,7 @@ func (x *FetchContentRequest) String() string {
 func (*FetchContentRequest) ProtoMessage() {}
 
 func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5145,7 +5218,7 @@ func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
 func (*FetchContentRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FetchContentRequest) GetNodeName() string {
@@ -5200,7 +5273,7 @@ type FetchContentResponse struct {
 
 func (x *FetchContentResponse) Reset() {
 	*x = FetchContentResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5212,7 +5285,7 @@ func (x *FetchContentResponse) String() string {
 func (*FetchContentResponse) ProtoMessage() {}
 
 func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5225,7 +5298,7 @@ func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
 func (*FetchContentResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FetchContentResponse) GetData() []byte {
@@ -5258,7 +5331,7 @@ type UploadArtifactsRequest struct {
 
 func (x *UploadArtifactsRequest) Reset() {
 	*x = UploadArtifactsRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +5343,7 @@ func (x *UploadArtifactsRequest) String() string {
 func (*UploadArtifactsRequest) ProtoMessage() {}
 
 func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +5356,7 @@ func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UploadArtifactsRequest) GetNodeName() string {
@@ -5352,7 +5425,7 @@ type UploadArtifactsResponse struct {
 
 func (x *UploadArtifactsResponse) Reset() {
 	*x = UploadArtifactsResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5364,7 +5437,7 @@ func (x *UploadArtifactsResponse) String() string {
 func (*UploadArtifactsResponse) ProtoMessage() {}
 
 func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5377,7 +5450,7 @@ func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UploadArtifactsResponse) GetNextOffset() int64 {
@@ -5401,7 +5474,7 @@ type ArtifactList struct {
 
 func (x *ArtifactList) Reset() {
 	*x = ArtifactList{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5413,7 +5486,7 @@ func (x *ArtifactList) String() string {
 func (*ArtifactList) ProtoMessage() {}
 
 func (x *ArtifactList) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5426,7 +5499,7 @@ func (x *ArtifactList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
 func (*ArtifactList) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ArtifactList) GetFiles() []*Artifact {
@@ -5468,7 +5541,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5480,7 +5553,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5493,7 +5566,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Artifact) GetPath() string {
@@ -5528,7 +5601,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5540,7 +5613,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5553,7 +5626,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -5580,7 +5653,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5592,7 +5665,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[58]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5605,7 +5678,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{58}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -5626,7 +5699,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5711,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[59]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5724,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{59}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -5674,7 +5747,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5686,7 +5759,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[60]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5699,7 +5772,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{60}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -6007,12 +6080,13 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\x04R\x03job\",\n" +
 	"\x10AcknowledgeOrder\x12\x18\n" +
-	"\anumbers\x18\x01 \x03(\x04R\anumbers\"\xb0\x01\n" +
+	"\anumbers\x18\x01 \x03(\x04R\anumbers\"\xe4\x01\n" +
 	"\x0fOpenStreamOrder\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\fR\x06stream\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x124\n" +
 	"\x06output\x18\x03 \x01(\v2\x1a.weir.node.v1.FollowOutputH\x00R\x06output\x12/\n" +
-	"\x05shell\x18\x04 \x01(\v2\x17.weir.node.v1.OpenShellH\x00R\x05shellB\x06\n" +
+	"\x05shell\x18\x04 \x01(\v2\x17.weir.node.v1.OpenShellH\x00R\x05shell\x122\n" +
+	"\x06signal\x18\x05 \x01(\v2\x18.weir.node.v1.SendSignalH\x00R\x06signalB\x06\n" +
 	"\x04what\"T\n" +
 	"\fFollowOutput\x12,\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\x14.weir.node.v1.StreamR\x06stream\x12\x16\n" +
@@ -6023,7 +6097,11 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\venvironment\x18\x03 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12\x1a\n" +
 	"\bterminal\x18\x04 \x01(\bR\bterminal\x12\x16\n" +
 	"\x06height\x18\x05 \x01(\rR\x06height\x12\x14\n" +
-	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
+	"\x05width\x18\x06 \x01(\rR\x05width\"2\n" +
+	"\n" +
+	"SendSignal\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xd5\v\n" +
@@ -6229,7 +6307,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDERR\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDOUT\x10\x02*\xb5\x02\n" +
+	"\rSTREAM_STDOUT\x10\x02*\xd6\x02\n" +
 	"\x0fStreamEndReason\x12!\n" +
 	"\x1dSTREAM_END_REASON_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18STREAM_END_REASON_EXITED\x10\x01\x12\x1c\n" +
@@ -6239,7 +6317,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x1aSTREAM_END_REASON_TOO_MANY\x10\x05\x12\x1c\n" +
 	"\x18STREAM_END_REASON_FAILED\x10\x06\x12\x1e\n" +
 	"\x1aSTREAM_END_REASON_STOPPING\x10\a\x12!\n" +
-	"\x1dSTREAM_END_REASON_UNSUPPORTED\x10\b*\xdb\x02\n" +
+	"\x1dSTREAM_END_REASON_UNSUPPORTED\x10\b\x12\x1f\n" +
+	"\x1bSTREAM_END_REASON_SIGNALLED\x10\t*\xdb\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cREFUSAL_REASON_UNKNOWN_TOKEN\x10\x01\x12\x1d\n" +
@@ -6274,7 +6353,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                      // 0: weir.node.v1.Phase
 	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
@@ -6317,33 +6396,34 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*OpenStreamOrder)(nil),         // 38: weir.node.v1.OpenStreamOrder
 	(*FollowOutput)(nil),            // 39: weir.node.v1.FollowOutput
 	(*OpenShell)(nil),               // 40: weir.node.v1.OpenShell
-	(*Variable)(nil),                // 41: weir.node.v1.Variable
-	(*JobSpec)(nil),                 // 42: weir.node.v1.JobSpec
-	(*JobImage)(nil),                // 43: weir.node.v1.JobImage
-	(*RegistryAuth)(nil),            // 44: weir.node.v1.RegistryAuth
-	(*GpuCheck)(nil),                // 45: weir.node.v1.GpuCheck
-	(*Artifacts)(nil),               // 46: weir.node.v1.Artifacts
-	(*File)(nil),                    // 47: weir.node.v1.File
-	(*TmpfsVolume)(nil),             // 48: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil),       // 49: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),            // 50: weir.node.v1.Interruption
-	(*UploadRequest)(nil),           // 51: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),          // 52: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),               // 53: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),             // 54: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),             // 55: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),               // 56: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),          // 57: weir.node.v1.SchedulerFrame
-	(*FetchContentRequest)(nil),     // 58: weir.node.v1.FetchContentRequest
-	(*FetchContentResponse)(nil),    // 59: weir.node.v1.FetchContentResponse
-	(*UploadArtifactsRequest)(nil),  // 60: weir.node.v1.UploadArtifactsRequest
-	(*UploadArtifactsResponse)(nil), // 61: weir.node.v1.UploadArtifactsResponse
-	(*ArtifactList)(nil),            // 62: weir.node.v1.ArtifactList
-	(*Artifact)(nil),                // 63: weir.node.v1.Artifact
-	(*NotLeader)(nil),               // 64: weir.node.v1.NotLeader
-	(*MustRegister)(nil),            // 65: weir.node.v1.MustRegister
-	(*Stale)(nil),                   // 66: weir.node.v1.Stale
-	(*Refusal)(nil),                 // 67: weir.node.v1.Refusal
+	(*SendSignal)(nil),              // 41: weir.node.v1.SendSignal
+	(*Variable)(nil),                // 42: weir.node.v1.Variable
+	(*JobSpec)(nil),                 // 43: weir.node.v1.JobSpec
+	(*JobImage)(nil),                // 44: weir.node.v1.JobImage
+	(*RegistryAuth)(nil),            // 45: weir.node.v1.RegistryAuth
+	(*GpuCheck)(nil),                // 46: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 47: weir.node.v1.Artifacts
+	(*File)(nil),                    // 48: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 49: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 50: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 51: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 52: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 53: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),               // 54: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),             // 55: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),             // 56: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),               // 57: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),          // 58: weir.node.v1.SchedulerFrame
+	(*FetchContentRequest)(nil),     // 59: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 60: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 61: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 62: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 63: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 64: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 65: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 66: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 67: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 68: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -6375,12 +6455,12 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	62, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	63, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
 	24, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
 	23, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
 	12, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
 	30, // 33: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	42, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	43, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
 	3,  // 35: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
 	7,  // 36: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
 	29, // 37: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
@@ -6392,50 +6472,51 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	38, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
 	31, // 44: weir.node.v1.Order.prune_images:type_name -> weir.node.v1.PruneImagesOrder
 	19, // 45: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	41, // 46: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	42, // 46: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
 	33, // 47: weir.node.v1.StartOrder.restore:type_name -> weir.node.v1.Content
 	36, // 48: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
 	36, // 49: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
 	39, // 50: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
 	40, // 51: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 52: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	41, // 53: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	41, // 54: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	47, // 55: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	48, // 56: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	49, // 57: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	50, // 58: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	43, // 59: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	45, // 60: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	46, // 61: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
-	33, // 62: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
-	44, // 63: weir.node.v1.JobImage.auth:type_name -> weir.node.v1.RegistryAuth
-	33, // 64: weir.node.v1.File.archive:type_name -> weir.node.v1.Content
-	4,  // 65: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	54, // 66: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	55, // 67: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	56, // 68: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 69: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	62, // 70: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
-	63, // 71: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
-	6,  // 72: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 73: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 74: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	51, // 75: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	53, // 76: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	58, // 77: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
-	60, // 78: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
-	11, // 79: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 80: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	52, // 81: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	57, // 82: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	59, // 83: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
-	61, // 84: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
-	79, // [79:85] is the sub-list for method output_type
-	73, // [73:79] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	41, // 52: weir.node.v1.OpenStreamOrder.signal:type_name -> weir.node.v1.SendSignal
+	4,  // 53: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	42, // 54: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	42, // 55: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	48, // 56: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	49, // 57: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	50, // 58: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	51, // 59: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	44, // 60: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	46, // 61: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	47, // 62: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	33, // 63: weir.node.v1.JobImage.layers:type_name -> weir.node.v1.Content
+	45, // 64: weir.node.v1.JobImage.auth:type_name -> weir.node.v1.RegistryAuth
+	33, // 65: weir.node.v1.File.archive:type_name -> weir.node.v1.Content
+	4,  // 66: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	55, // 67: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	56, // 68: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	57, // 69: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 70: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	63, // 71: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	64, // 72: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 73: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 74: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 75: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	52, // 76: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	54, // 77: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	59, // 78: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	61, // 79: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 80: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 81: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	53, // 82: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	58, // 83: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	60, // 84: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	62, // 85: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	80, // [80:86] is the sub-list for method output_type
+	74, // [74:80] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -6456,14 +6537,15 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31].OneofWrappers = []any{
 		(*OpenStreamOrder_Output)(nil),
 		(*OpenStreamOrder_Shell)(nil),
+		(*OpenStreamOrder_Signal)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -6475,7 +6557,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
