@@ -28,6 +28,8 @@ var (
 	Etcd      = Tool{"etcd", "controlplane", "go.etcd.io/etcd/server/v3"}
 	APIServer = Tool{"kube-apiserver", "controlplane", "k8s.io/kubernetes/cmd/kube-apiserver"}
 	Oracle    = Tool{"oracle", "controlplane", "./oracle"} // the filters of kube-scheduler
+	// Scheduler is kube-scheduler itself. Only benchmarks start it, and they build it.
+	Scheduler = Tool{"kube-scheduler", "controlplane", "k8s.io/kubernetes/cmd/kube-scheduler"}
 )
 
 var (

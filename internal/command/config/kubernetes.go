@@ -59,7 +59,7 @@ func kubernetesGroup() *group[Kubernetes] {
 			func(c *Kubernetes) *opt[bool] { return &c.ReviewTokens }, document.Bools.Default(true)),
 		fixed("administrators", "Users and groups of Kubernetes who may do everything here. Unset: system:masters.",
 			func(c *Kubernetes) *opt[[]string] { return &c.Administrators }, texts),
-		fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it answers slowly.",
+		fixed("max_writes_per_second", "The most writes per second that the API server gets. It gets fewer when it says that it gets too many, or takes more than a second to answer.",
 			func(c *Kubernetes) *opt[int] { return &c.MaxWrites }, document.Between(document.Ints, 5, 100_000).Default(1500)),
 	})
 }

@@ -77,12 +77,12 @@ func (to sink) tallies(m metric, list []server.Tally) {
 	}
 }
 
-func (to sink) distribution(m metric, d server.Distribution) {
+func (to sink) distribution(m metric, d server.Distribution, labels ...string) {
 	buckets := make(map[float64]uint64, len(d.Bounds))
 	for i, bound := range d.Bounds {
 		buckets[bound.Seconds()] = d.Counts[i]
 	}
-	to <- prometheus.MustNewConstHistogram(descriptions[m], d.Count, d.Sum.Seconds(), buckets)
+	to <- prometheus.MustNewConstHistogram(descriptions[m], d.Count, d.Sum.Seconds(), buckets, labels...)
 }
 
 // Describe names what Collect collects.
@@ -181,9 +181,22 @@ func (c *cluster) collectKube(to sink) {
 	for _, w := range f.Writes {
 		to.value(kubeWrites, float64(w.Count), w.Verb, w.Code)
 	}
-	for _, b := range f.Binds {
-		to.value(kubeBinds, float64(b.Count), b.Result)
+	for _, of := range []struct {
+		metric metric
+		list   []kube.ResultCount
+	}{{kubeBinds, f.Binds}, {kubeEvictions, f.Evictions}, {kubeResizes, f.Resizes}} {
+		for _, c := range of.list {
+			to.value(of.metric, float64(c.Count), c.Result)
+		}
 	}
+	to.distribution(kubeBindSeconds, server.Distribution(f.BindTimes))
+	for _, w := range f.Waits {
+		to.distribution(kubePodWait, server.Distribution(w.Times), w.Tree, w.Pool)
+	}
+	for _, p := range f.Standing.Pending {
+		to.value(kubePendingPods, float64(p.Count), p.Tree, p.Pool, p.Reason)
+	}
+	to.value(kubeClasses, float64(f.Standing.Classes))
 	to.value(kubeWriteRate, f.Rate)
 	for _, w := range f.Watches {
 		to.value(kubeWatchAge, w.Age.Seconds(), w.Resource)

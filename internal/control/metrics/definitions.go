@@ -117,6 +117,12 @@ const (
 
 	kubeWrites
 	kubeBinds
+	kubeBindSeconds
+	kubeEvictions
+	kubeResizes
+	kubePendingPods
+	kubePodWait
+	kubeClasses
 	kubeWriteRate
 	kubeWatchAge
 
@@ -217,10 +223,16 @@ var Definitions = [metricCount]Definition{
 	apiDuration: {"weir_api_request_duration_seconds", "Duration of requests to the API", "histogram", []string{"command"}},
 	apiInFlight: {"weir_api_in_flight_requests", "Requests to the API in progress", "gauge", nil},
 
-	kubeWrites:    {"weir_kube_writes_total", "Calls of the Kubernetes API server by verb and code of the answer; none is no answer", "counter", []string{"verb", "code"}},
-	kubeBinds:     {"weir_kube_binds_total", "Attempts to put a pod on a node by result: done, refused, missing or retried", "counter", []string{"result"}},
-	kubeWriteRate: {"weir_kube_write_rate", "How many calls per second the Kubernetes API server gets at most now; it falls when answers are slow or refused", "gauge", nil},
-	kubeWatchAge:  {"weir_kube_watch_age_seconds", "How long ago a watch of the Kubernetes API server showed something last", "gauge", []string{"resource"}},
+	kubeWrites:      {"weir_kube_writes_total", "Calls of the Kubernetes API server by verb and code of the answer; none is no answer", "counter", []string{"verb", "code"}},
+	kubeBinds:       {"weir_kube_binds_total", "Attempts to put a pod on a node by result: done, refused, missing or retried", "counter", []string{"result"}},
+	kubeBindSeconds: {"weir_kube_bind_seconds", "How long the Kubernetes API server took to answer attempts to put a pod on a node", "histogram", nil},
+	kubeEvictions:   {"weir_kube_evictions_total", "Evictions of pods of others by result: done, protected by a disruption budget, refused, missing or retried", "counter", []string{"result"}},
+	kubeResizes:     {"weir_kube_resizes_total", "Changes of the CPU that pods of jobs request, by result: done, refused, missing or retried", "counter", []string{"result"}},
+	kubePendingPods: {"weir_kube_pending_pods", "Pods of others that wait for a node, by the reason in their condition; none if they have waited for less than three seconds", "gauge", []string{"tree", "pool", "reason"}},
+	kubePodWait:     {"weir_kube_pod_wait_seconds", "How long pods of others waited until they had a node", "histogram", []string{"tree", "pool"}},
+	kubeClasses:     {"weir_kube_constraint_classes", "Different sets of demands that waiting and running pods of others make on nodes", "gauge", nil},
+	kubeWriteRate:   {"weir_kube_write_rate", "How many calls per second the Kubernetes API server gets at most now; it falls when answers take more than a second or say that there are too many", "gauge", nil},
+	kubeWatchAge:    {"weir_kube_watch_age_seconds", "How long ago a watch of the Kubernetes API server showed something last", "gauge", []string{"resource"}},
 }
 
 // family returns an empty family of a metric, for metrics that no registry collects.

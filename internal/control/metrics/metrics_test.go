@@ -27,6 +27,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/kube"
+	"github.com/weirhq/weir/internal/node/picture"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 	"github.com/weirhq/weir/test/fakenode"
@@ -188,8 +189,12 @@ func page0(t testing.TB, handler http.Handler) string {
 // someCounts are those of a driver that has done everything.
 func someCounts() kube.Counts {
 	return kube.Counts{
-		Writes: []kube.WriteCount{{Verb: "create", Code: "200", Count: 7}}, Binds: []kube.BindCount{{Result: "done", Count: 7}}, Rate: 200,
-		Watches: []kube.WatchAge{{Resource: "pods", Age: time.Second}},
+		Writes: []kube.WriteCount{{Verb: "create", Code: "200", Count: 7}}, Binds: []kube.ResultCount{{Result: "done", Count: 7}}, Rate: 200,
+		Evictions: []kube.ResultCount{{Result: "protected", Count: 1}}, Resizes: []kube.ResultCount{{Result: "done", Count: 2}},
+		BindTimes: kube.Times{Bounds: []time.Duration{time.Second}, Counts: []uint64{7}, Count: 7, Sum: time.Second},
+		Waits:     []kube.WaitTimes{{Tree: "default", Pool: "lab", Times: kube.Times{Bounds: []time.Duration{time.Second}, Counts: []uint64{6}, Count: 7, Sum: time.Minute}}},
+		Standing:  picture.Standing{Pending: []picture.Pending{{Tree: "default", Pool: "lab", Reason: "Unschedulable", Count: 3}}, Classes: 2},
+		Watches:   []kube.WatchAge{{Resource: "pods", Age: time.Second}},
 	}
 }
 

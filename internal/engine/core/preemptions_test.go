@@ -171,7 +171,8 @@ func (b *preemptionBooks) checkLosses() {
 }
 
 // checkCircles checks that operations are named that took resources from each other within ten minutes while the
-// premises of the proof did not all hold. It returns how often one took from another that had taken from it.
+// premises of the proof did not all hold; if nothing but shares changed, one of them must have come twice. It returns how
+// often one took from another that had taken from it.
 func (b *preemptionBooks) checkCircles() (back int) {
 	named := map[OperationID]bool{}
 	for i := range b.cycles {
@@ -187,6 +188,12 @@ func (b *preemptionBooks) checkCircles() (back int) {
 			}
 			back++
 			held := first.holds && second.holds && near(first.shares[0], second.shares[1]) && near(first.shares[1], second.shares[0])
+			again := slices.ContainsFunc(b.flows[i+1:], func(third twinFlow) bool {
+				return third.victim == first.victim && third.winner == first.winner && !third.at.Before(second.at) && third.at.Sub(first.at) <= 9*time.Minute
+			})
+			if first.holds && second.holds && !again {
+				continue // a handover
+			}
 			if !held && !(named[first.victim] && named[first.winner]) {
 				b.w.tb.Fatalf("operations %d and %d preempted each other at %v and %v and are not named", first.victim, first.winner, first.at, second.at)
 			}

@@ -19,6 +19,10 @@ import (
 // other in turn unless jobs end by themselves in between. A window in which these premises hold
 // is proven to have no cycle, whatever its graph. Otherwise the strongly connected components
 // of the graph of operations are named as cycles, with the premises that do not hold.
+//
+// When shares change, operations may rightly take resources from each other once in each
+// direction: a burst pool takes the cluster, and gives it back when its savings are spent. Such
+// a handover is no cycle.
 
 // Premise is a set of premises of that proof that do not hold.
 type Premise uint8
@@ -79,9 +83,10 @@ type minute struct {
 
 // flow is the preemptions of a pair.
 type flow struct {
-	jobs     int64
-	lost     AmountSums
-	premises Premise
+	jobs        int64
+	lost        AmountSums
+	premises    Premise
+	first, last time.Time
 }
 
 const microsPerMinute = int64(time.Minute / time.Microsecond)
@@ -104,10 +109,21 @@ func (m *minute) flow(of pair) *flow {
 	return f
 }
 
+// span widens the time of a flow.
+func (f *flow) span(first, last time.Time) {
+	if f.first.IsZero() || first.Before(f.first) {
+		f.first = first
+	}
+	if last.After(f.last) {
+		f.last = last
+	}
+}
+
 func (g *graph) add(now time.Time, of pair, b *scheduling.Balance) {
 	m := g.at(now)
 	f := m.flow(of)
 	f.jobs++
+	f.span(now, now)
 	const rounding = 1e-9
 	if b.VictimLeft < b.VictimTolerance-rounding {
 		f.premises |= VictimStarves
@@ -197,6 +213,9 @@ func (g *graph) losses(last int64) map[pair]*flow {
 			if sum[of] == nil {
 				sum[of] = &flow{}
 			}
+			if f.jobs > 0 { // else it has only losses of jobs that were preempted in an earlier minute
+				sum[of].span(f.first, f.last)
+			}
 			sum[of].jobs += f.jobs
 			sum[of].lost.plus(&f.lost)
 			sum[of].premises |= f.premises
@@ -239,11 +258,26 @@ func (g *graph) cycles(last int64) (found []Cycle, proven bool) {
 				c.Premises |= SharesChanged
 			}
 		}
-		if c.Premises != 0 { // else the proof holds
+		if c.Premises != 0 && !(c.Premises == SharesChanged && isHandover(component, pairs, flows)) { // else the proof holds
 			found = append(found, c)
 		}
 	}
 	return found, len(found) == 0
+}
+
+// isHandover reports whether the operations of a component only took resources back: without the
+// flows that had ended before the opposite flow of the same two operations began, it has no cycle.
+func isHandover(component []int32, pairs []pair, flows map[pair]*flow) bool {
+	var kept []pair
+	for _, of := range pairs {
+		_, from := slices.BinarySearch(component, of.victim)
+		_, to := slices.BinarySearch(component, of.winner)
+		back := flows[pair{of.winner, of.victim}]
+		if from && to && (back == nil || !flows[of].last.Before(back.first)) {
+			kept = append(kept, of)
+		}
+	}
+	return len(components(kept)) == 0
 }
 
 // components returns the strongly connected components of at least two operations, each in

@@ -116,6 +116,34 @@ func TestALoopIsFoundWithinAMinute(t *testing.T) {
 	}
 }
 
+// A burst pool takes the cluster and gives it back when its savings are spent. That is a handover; that it takes the cluster
+// again within minutes is a cycle.
+func TestWhatIsTakenAndGivenBackOnceIsNoCycle(t *testing.T) {
+	for turns, want := range map[int]int{1: 0, 2: 0, 3: 1} {
+		p, now, job := NewPreemptions(), noon, uint64(0)
+		for turn := range turns {
+			victim, winner := int32(1+turn%2), int32(2-turn%2)
+			balance := fair
+			balance.VictimShare += float64(turn) / 10
+			for range 20 {
+				job++
+				p.Preempt(now, &Preempted{Edge: edge, Job: job, Operation: victim, Held: amount(resource.CPU, 100), ForJob: 1000 + job, For: winner, Balance: balance})
+				p.End(now.Add(time.Second), &End{Job: job, Started: noon.Add(-time.Hour)})
+				now = now.Add(2 * time.Second)
+			}
+			now = now.Add(time.Minute)
+		}
+		cycles := 0
+		for range 10 {
+			now = now.Add(time.Minute)
+			cycles += len(p.Check(now, func(string, int32) string { return "batch" }))
+		}
+		if cycles != want {
+			t.Errorf("%d cycles after %d turns, want %d", cycles, turns, want)
+		}
+	}
+}
+
 // TestPropertyComponentsAreThoseOfReachability compares with a slow twin: two operations are in one
 // component if each is reachable from the other.
 func TestPropertyComponentsAreThoseOfReachability(t *testing.T) {

@@ -59,6 +59,8 @@ const (
 	probeTimeout = 3 * time.Second
 	// alertAfter is how long the API server may be away before administrators are told.
 	alertAfter = 30 * time.Second
+	// standingPause is how often figures of the picture are taken.
+	standingPause = time.Second
 	// termPause is how often a standby looks whether it leads.
 	termPause = 100 * time.Millisecond
 )
@@ -215,6 +217,7 @@ func (d *Driver) lead(ctx context.Context, epoch uint64) error {
 	defer cancel()
 	d.current.Store(t)
 	defer d.current.Store(nil)
+	defer d.tally.stands(picture.Standing{}) // of this leader
 	t.writer.tally = d.tally
 	t.workers.Go(func() { t.writer.run(ctx) })
 	t.workers.Go(func() { t.probe(ctx) })
@@ -297,7 +300,7 @@ func (t *term) podSeen(object any) {
 func (t *term) loop(ctx context.Context, synced func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var ticked time.Time
+	var ticked, stood time.Time
 	begun := false
 	for ctx.Err() == nil {
 		select {
@@ -322,6 +325,10 @@ func (t *term) loop(ctx context.Context, synced func() bool) {
 				return
 			}
 			t.picture.Tick(now)
+			if now.Sub(stood) >= standingPause {
+				stood = now
+				t.tally.stands(t.picture.Standing())
+			}
 		}
 		t.carryOut(t.picture.Take(now))
 		timer.Reset(t.picture.Pause())
@@ -332,6 +339,9 @@ func (t *term) loop(ctx context.Context, synced func() bool) {
 func (t *term) carryOut(effects picture.Effects) {
 	for _, note := range effects.Notes {
 		t.Log.Warn(note)
+	}
+	if len(effects.Waits) > 0 {
+		t.tally.waited(effects.Waits)
 	}
 	for i := range effects.Writes {
 		w := effects.Writes[i]

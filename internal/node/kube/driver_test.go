@@ -223,12 +223,15 @@ func TestTheRateOfWritesFollowsTheAnswers(t *testing.T) {
 	if was < 890 || was > 930 {
 		t.Errorf("%v per second two seconds later, want a tenth more each second", was)
 	}
-	r.answered(now, 200*time.Millisecond, false, 0)
+	r.answered(now, 5*time.Second, false, 0)
+	for range 100 {
+		r.answered(now, 200*time.Millisecond, false, 0)
+	}
 	if r.perSecond != was {
-		t.Errorf("%v per second after one slow answer, want %v", r.perSecond, was)
+		t.Errorf("%v per second after one slow answer and a hundred that are not quick, want %v", r.perSecond, was)
 	}
 	for range 10 {
-		r.answered(now, 200*time.Millisecond, false, 0)
+		r.answered(now, 3*time.Second, false, 0)
 	}
 	if r.perSecond != was/2 {
 		t.Errorf("%v per second after slow answers, want half of %v", r.perSecond, was)
@@ -243,6 +246,30 @@ func TestTheRateOfWritesFollowsTheAnswers(t *testing.T) {
 	}
 	if r.perSecond != 1500 {
 		t.Errorf("%v per second, want the most", r.perSecond)
+	}
+}
+
+func TestConditionsLeaveWritersForBinds(t *testing.T) {
+	w := newWriter(nil, nil, 1500, nil)
+	for range 10 {
+		w.submit(picture.Write{Kind: picture.Explain}, nil)
+	}
+	w.submit(picture.Write{Kind: picture.Bind}, nil)
+	w.submit(picture.Write{Kind: picture.Evict}, nil)
+	var order []string
+	for {
+		q, found, _ := w.next()
+		if !found {
+			break
+		}
+		order = append(order, q.write.Kind.String())
+	}
+	if got := strings.Join(order, " "); got != "evict bind explain explain explain" {
+		t.Errorf("%s, want what frees room, what takes it, and three conditions", got)
+	}
+	w.told-- // one is done
+	if q, found, _ := w.next(); !found || q.write.Kind != picture.Explain {
+		t.Error("no further condition follows one that is written")
 	}
 }
 

@@ -8,18 +8,21 @@ const (
 	leastRate    = 5
 	rateRise     = 10 // per second once the server has shown trouble, or a tenth of the rate; until then the rate doubles each second
 	halvingPause = time.Second
-	// floorLatency is a latency that is never trouble.
-	floorLatency = 50 * time.Millisecond
-	burst        = 16 // writes that may leave at once
+	// slowLatency is what answers may take on average. Kubernetes wants 99 of 100 writes to take less.
+	slowLatency = time.Second
+	burst       = 16 // writes that may leave at once
 )
 
 // rate is how many writes per second the API server gets: twice as many each second until the server shows trouble, half
 // then, and from there slowly more as long as it answers well. It is a value without a clock.
+//
+// An answer that takes longer than before is no trouble: the writers wait for answers, so the server gets the fewer writes the
+// slower it is.
 type rate struct {
 	perSecond, most float64
 	tokens          float64
 	last            time.Time
-	usual, recent   time.Duration // latency, smoothed over many answers and over a few
+	recent          time.Duration // latency, smoothed over a few answers
 	halved          time.Time
 	troubled        bool      // the server has shown trouble
 	until           time.Time // nothing leaves before; the server asked for it
@@ -56,13 +59,8 @@ func (r *rate) answered(now time.Time, latency time.Duration, trouble bool, retr
 	if retryAfter > 0 {
 		r.until = now.Add(retryAfter)
 	}
-	if r.usual == 0 {
-		r.usual, r.recent = latency, latency
-	}
 	r.recent += (latency - r.recent) / 16
-	r.usual += (latency - r.usual) / 1024 // a server that stays slow becomes the usual
-	slow := r.recent > max(2*r.usual, floorLatency)
-	if (trouble || slow) && now.Sub(r.halved) >= halvingPause {
+	if (trouble || r.recent > slowLatency) && now.Sub(r.halved) >= halvingPause {
 		r.perSecond, r.halved, r.troubled = max(leastRate, r.perSecond/2), now, true
 	}
 }

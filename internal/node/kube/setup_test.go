@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,18 +51,30 @@ func TestPrepareMayFindEverythingThere(t *testing.T) {
 
 func TestCallsAndWatchesAreCounted(t *testing.T) {
 	tally, now := newTally(), time.Unix(1000, 0)
-	tally.wrote(picture.Create, &picture.Outcome{Kind: picture.Done}, nil, 200)
-	tally.wrote(picture.Create, &picture.Outcome{Kind: picture.Temporary}, apierrors.NewTooManyRequests("", 1), 100)
-	tally.wrote(picture.Release, &picture.Outcome{Kind: picture.Done}, context.DeadlineExceeded, 100)
+	tally.wrote(picture.Create, &picture.Outcome{Kind: picture.Done}, nil, 3*time.Millisecond, 200)
+	tally.wrote(picture.Create, &picture.Outcome{Kind: picture.Temporary}, apierrors.NewTooManyRequests("", 1), time.Second, 100)
+	tally.wrote(picture.Release, &picture.Outcome{Kind: picture.Done}, context.DeadlineExceeded, time.Second, 100)
+	tally.wrote(picture.Evict, &picture.Outcome{Kind: picture.Protected}, nil, time.Second, 100)
+	tally.wrote(picture.Resize, &picture.Outcome{Kind: picture.Done}, nil, time.Second, 100)
+	tally.waited([]picture.Waited{{Tree: "default", Pool: "lab", For: time.Second}, {Tree: "default", Pool: "lab", For: 4 * time.Second}})
 	tally.watched("pods", "7", now)
 	tally.watched("pods", "7", now.Add(time.Minute))
 	f := tally.counts(now.Add(2 * time.Minute))
-	want := []WriteCount{{"create", "200", 1}, {"create", "429", 1}, {"patch", "none", 1}}
-	if len(f.Writes) != 3 || f.Writes[0] != want[0] || f.Writes[1] != want[1] || f.Writes[2] != want[2] {
+	want := []WriteCount{{"create", "200", 2}, {"create", "429", 1}, {"patch", "200", 1}, {"patch", "none", 1}}
+	if !slices.Equal(f.Writes, want) {
 		t.Errorf("%+v", f.Writes)
 	}
-	if len(f.Binds) != 2 || f.Binds[0] != (BindCount{"done", 1}) || f.Binds[1] != (BindCount{"retried", 1}) || f.Rate != 100 {
+	if len(f.Binds) != 2 || f.Binds[0] != (ResultCount{"done", 1}) || f.Binds[1] != (ResultCount{"retried", 1}) || f.Rate != 100 {
 		t.Errorf("%+v", f)
+	}
+	if f.BindTimes.Count != 2 || f.BindTimes.Counts[0] != 0 || f.BindTimes.Counts[1] != 1 || f.BindTimes.Sum != time.Second+3*time.Millisecond {
+		t.Errorf("%+v", f.BindTimes)
+	}
+	if !slices.Equal(f.Evictions, []ResultCount{{"protected", 1}}) || !slices.Equal(f.Resizes, []ResultCount{{"done", 1}}) {
+		t.Errorf("evictions %v, resizes %v", f.Evictions, f.Resizes)
+	}
+	if len(f.Waits) != 1 || f.Waits[0].Pool != "lab" || f.Waits[0].Count != 2 || f.Waits[0].Sum != 5*time.Second {
+		t.Errorf("%+v", f.Waits)
 	}
 	if len(f.Watches) != 1 || f.Watches[0] != (WatchAge{"pods", 2 * time.Minute}) {
 		t.Errorf("%+v", f.Watches)

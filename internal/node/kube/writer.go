@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// writers is how many writes are under way at most.
+	// writers is how many writes are under way at most, and tellers how many of them may tell people something.
 	writers = 16
+	tellers = 3
 	// leaseMargin is how much of the lease must be left when a write leaves.
 	leaseMargin = time.Second
 	// writeTimeout is how long a write may take, if the lease lasts that long.
@@ -30,13 +31,18 @@ const (
 	readLog = 256 << 20
 )
 
-// priorities of writes: what frees something comes before what takes something.
+// telling is the last priority: that of conditions and events.
+const telling = 3
+
+// priority of a write: what frees something comes before what takes something.
 func priority(k picture.WriteKind) int {
 	switch k {
 	case picture.Delete, picture.Release, picture.Evict:
 		return 0
 	case picture.Create, picture.Find, picture.CreateFiles, picture.Bind:
 		return 1
+	case picture.Explain:
+		return telling
 	}
 	return 2
 }
@@ -56,7 +62,8 @@ type writer struct {
 
 	mutex  sync.Mutex
 	rate   *rate
-	queues [3][]queued
+	queues [telling + 1][]queued
+	told   int // writes under way that tell people something
 	news   chan struct{}
 }
 
@@ -81,13 +88,16 @@ func (w *writer) next() (q queued, found bool, pause time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for i := range w.queues {
-		if len(w.queues[i]) == 0 {
+		if len(w.queues[i]) == 0 || i == telling && w.told == tellers {
 			continue
 		}
 		if pause := w.rate.wait(time.Now()); pause > 0 {
 			return q, false, pause
 		}
 		q, w.queues[i] = w.queues[i][0], w.queues[i][1:]
+		if i == telling {
+			w.told++
+		}
 		return q, true, 0
 	}
 	return q, false, time.Hour
@@ -116,6 +126,11 @@ func (w *writer) work(ctx context.Context) {
 			continue
 		}
 		q.done(w.carryOut(ctx, &q.write))
+		if priority(q.write.Kind) == telling {
+			w.mutex.Lock()
+			w.told--
+			w.mutex.Unlock()
+		}
 	}
 }
 
@@ -138,10 +153,11 @@ func (w *writer) carryOut(ctx context.Context, write *picture.Write) *picture.Ou
 		retryAfter = time.Duration(seconds) * time.Second
 	}
 	w.mutex.Lock()
-	w.rate.answered(time.Now(), time.Since(began), trouble, retryAfter)
+	took := time.Since(began)
+	w.rate.answered(time.Now(), took, trouble, retryAfter)
 	perSecond := w.rate.perSecond
 	w.mutex.Unlock()
-	w.tally.wrote(write.Kind, outcome, err, perSecond)
+	w.tally.wrote(write.Kind, outcome, err, took, perSecond)
 	return outcome
 }
 

@@ -161,3 +161,60 @@ func TestManyPodsThatAreDeletedAtOnceAreWithdrawn(t *testing.T) {
 		t.Errorf("%d wait", w.shop.waiting())
 	}
 }
+
+// The API server may take long to accept the deletions that preemption needs: a thousand of them at once wait for their turn.
+// What was preempted is lost by then, so its room is not given up; the victim's grace period counts from the acceptance.
+func TestAJobWaitsForVictimsThatTheAPIServerHasYetToDelete(t *testing.T) {
+	w := open(t)
+	grace := int64(20)
+	for i := range 4 {
+		w.runningGuest(uint64(i+1), int32(i), guestPod(fmt.Sprint("a", i), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &grace }))
+	}
+	w.order("n1", func(s *nodeproto.Session) {
+		s.Abort(&nodev1.AbortOrder{Number: 1, AbortReason: "preemption"})
+		i := identity(9)
+		i.WaitTimeoutUs = nodeproto.Micros(10 * time.Second)
+		if err := s.Start(i, spec(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	evict := w.took(Evict)
+	w.pass(time.Minute)
+	if w.result(9) != "none" {
+		t.Fatalf("the job is %v although its victim has yet to be evicted", w.result(9))
+	}
+	w.done(evict)
+	w.pass(29 * time.Second)
+	if w.result(9) != "none" {
+		t.Fatalf("the job is %v within the victim's grace period and ten seconds", w.result(9))
+	}
+	w.pass(2 * time.Second)
+	if w.result(9) != "aborted waiting_timeout" {
+		t.Errorf("the job is %v after the victim's grace period and ten seconds", w.result(9))
+	}
+}
+
+// A deletion that the API server never accepts is not waited for longer than five minutes.
+func TestAVictimThatIsNeverDeletedIsNotWaitedForForEver(t *testing.T) {
+	w := settled(t)
+	for number := uint64(1); number <= 4; number++ {
+		w.running(number)
+	}
+	w.order("n1", func(s *nodeproto.Session) {
+		s.Abort(&nodev1.AbortOrder{Number: 1, AbortReason: "preemption"})
+		i := identity(5)
+		i.WaitTimeoutUs = nodeproto.Micros(10 * time.Second)
+		if err := s.Start(i, spec(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.took(Delete) // and no answer
+	w.pass(longestWait - time.Second)
+	if w.result(5) != "none" {
+		t.Fatalf("the job is %v after almost five minutes", w.result(5))
+	}
+	w.pass(2 * time.Second)
+	if w.result(5) != "aborted waiting_timeout" {
+		t.Errorf("the job is %v after five minutes", w.result(5))
+	}
+}

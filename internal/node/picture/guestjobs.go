@@ -28,7 +28,7 @@ const (
 	asideMost  = 5 * time.Minute
 	// protectedFor is how long a pod that a disruption budget protects is no victim.
 	protectedFor = time.Minute
-	// longGrace is the grace period above which a pod is no victim, and the longest wait for victims.
+	// longGrace is the grace period above which a pod is no victim.
 	longGrace = 5 * time.Minute
 	// graceSlack is how much longer than the victims' grace period a start waits.
 	graceSlack = 10 * time.Second
@@ -94,9 +94,7 @@ func (p *Picture) startGuest(now time.Time, n *node, s *nodeproto.Start) bool {
 		return true
 	}
 	if timeout := nodeproto.Duration(s.Identity.GetWaitTimeoutUs()); timeout > 0 && !p.hasRoom(n, j) {
-		j.deadline = now.Add(min(longGrace, max(timeout, p.longestGrace(n)+graceSlack)))
-		j.since = now
-		n.queue = append(n.queue, j.number)
+		p.await(now, j, min(longGrace, max(timeout, p.longestGrace(n)+graceSlack)))
 		return true
 	}
 	p.begin(now, j)
@@ -191,12 +189,18 @@ func (p *Picture) guestWritten(now time.Time, j *job, w *Write, outcome *Outcome
 	default: // bound
 		pod := j.pod.DeepCopy()
 		pod.Spec.NodeName = j.node.name
-		j.guest.rejections, j.guest.rejected = 0, ""
-		p.seen(now, j, pod)
+		p.boundGuest(now, j, pod)
 	}
 	if p.jobs[w.Job] == j {
 		p.look(now, j)
 	}
+}
+
+// boundGuest records that a pod is on the node that was chosen for it.
+func (p *Picture) boundGuest(now time.Time, j *job, pod *corev1.Pod) {
+	j.guest.rejections, j.guest.rejected = 0, ""
+	p.waited(now, j.guest)
+	p.seen(now, j, pod)
 }
 
 // foundGuest compares a pod as the API server has it with a bind whose outcome was not known.
@@ -206,8 +210,7 @@ func (p *Picture) foundGuest(now time.Time, j *job, pod *corev1.Pod) {
 	case pod.UID != j.pod.UID:
 		p.finish(now, j, notStarted(j.identity, reasonGone, "the pod was deleted before it started", now))
 	case pod.Spec.NodeName == j.node.name && bound && proto.Equal(identity, j.identity):
-		j.guest.rejections, j.guest.rejected = 0, ""
-		p.seen(now, j, pod)
+		p.boundGuest(now, j, pod)
 	case pod.Spec.NodeName != "":
 		p.otherSeen(now, pod)
 		p.finish(now, j, notStarted(j.identity, reasonGone, "somebody else has bound the pod to node "+pod.Spec.NodeName, now))
@@ -231,7 +234,7 @@ func (p *Picture) evicted(now time.Time, j *job, outcome *Outcome) {
 		p.note("pod %s/%s cannot be evicted: %s", j.pod.Namespace, j.pod.Name, outcome.Message)
 		j.retryAt = now.Add(retryMost)
 	default:
-		j.asked = true
+		p.leaves(now, j, podGrace(j.pod))
 		p.tellGuest(j)
 	}
 }

@@ -74,12 +74,54 @@ func (p *Picture) start(now time.Time, n *node, s *nodeproto.Start) {
 		p.useFiles(j, files.mounted.Name, files.mounted)
 	}
 	if timeout := nodeproto.Duration(s.Identity.GetWaitTimeoutUs()); timeout > 0 && !p.hasRoom(n, j) {
-		j.deadline = now.Add(timeout)
-		n.queue = append(n.queue, j.number)
+		p.await(now, j, timeout)
 		return
 	}
 	j.phase = creating
 	p.look(now, j)
+}
+
+// await lets a job wait on its node for room. Its victims are lost in any case, so the time that our own deletions take to
+// reach the API server does not count, within bounds.
+func (p *Picture) await(now time.Time, j *job, timeout time.Duration) {
+	j.since, j.deadline, j.lastly = now, now.Add(timeout), now.Add(max(timeout, longestWait))
+	j.node.queue = append(j.node.queue, j.number)
+}
+
+// leaves records that the API server has accepted the deletion of a pod, which takes its grace period. Jobs that wait on the
+// node wait for that.
+func (p *Picture) leaves(now time.Time, j *job, grace time.Duration) {
+	j.asked = true
+	for _, number := range j.node.queue {
+		if other := p.jobs[number]; other != nil && other.phase == waiting {
+			other.deadline = later(other.deadline, earlier(now.Add(grace+graceSlack), other.lastly))
+		}
+	}
+}
+
+// hasWaited reports whether a job has waited on its node for as long as it may.
+func (p *Picture) hasWaited(now time.Time, j *job) bool {
+	if j.phase != waiting || now.Before(j.deadline) || !slices.Contains(j.node.queue, j.number) {
+		return false
+	}
+	return !now.Before(j.lastly) || !slices.ContainsFunc(j.node.session.Jobs(), func(number uint64) bool {
+		other := p.jobs[number]
+		return other != nil && other.phase == placed && other.ordered != nil && !other.isTerminating()
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // admit creates the pods of waiting jobs that fit now, in order of arrival.

@@ -50,6 +50,8 @@ const (
 	retryMost  = 10 * time.Second
 	// readAttempts is how often a log is asked for.
 	readAttempts = 5
+	// longestWait is how long a job may wait on its node although the API server has not accepted all deletions there.
+	longestWait = 5 * time.Minute
 	// changePause is the shortest time between two reports of a node.
 	changePause = 5 * time.Millisecond
 	// unlimitedGrace is the grace period of an interruption without a limit.

@@ -49,6 +49,8 @@ type Effects struct {
 	Streams []Stream
 	// Measures are kubelets to ask for figures.
 	Measures []Measure
+	// Waits is how long pods waited that have got a node.
+	Waits []Waited
 	// Ask is what to ask the scheduler about operations of pods, nil for nothing. Owners are to be read. Why are operations
 	// about whose waiting pods the scheduler is asked.
 	Ask    *Ask
@@ -98,8 +100,9 @@ type job struct {
 	exists   bool        // the pod has been seen, or its creation was confirmed
 	tried    bool        // a create has been sent
 	ordered  *stop
-	deadline time.Time // of waiting for room
-	since    time.Time // when the pod was created, by our clock
+	deadline time.Time // of waiting for room, once its victims are leaving
+	lastly   time.Time // of waiting for room in any case
+	since    time.Time // when the pod was created, or the wait for room began, by our clock
 
 	writing  bool      // a write about it is under way
 	retryAt  time.Time // when to try again; zero: at once
@@ -484,7 +487,7 @@ func (p *Picture) Tick(now time.Time) {
 		if j == nil {
 			continue
 		}
-		if j.phase == waiting && !j.deadline.IsZero() && !now.Before(j.deadline) && slices.Contains(j.node.queue, number) {
+		if p.hasWaited(now, j) {
 			p.avoid(now, j)
 			p.finish(now, j, notStarted(j.identity, reasonWaiting, "the node had no room for the job within its waiting timeout", now))
 			continue

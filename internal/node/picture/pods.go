@@ -1,6 +1,8 @@
 package picture
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +49,59 @@ func (p *Picture) Pods(now time.Time, namespace, name string) (list []Pod) {
 		return strings.Compare(a.Name, b.Name)
 	})
 	return list
+}
+
+// Waited is how long a pod of others waited for a node.
+type Waited struct {
+	Tree, Pool string
+	For        time.Duration
+}
+
+// Standing is figures of what there is now.
+type Standing struct {
+	// Pending are the pods of others that wait, in order of their fields.
+	Pending []Pending
+	// Classes is how many constraint classes are in use.
+	Classes int
+}
+
+// Pending is how many pods of a pool wait for a reason: that of their condition, "none" if there is none yet. Pods without a
+// place have no tree and no pool.
+type Pending struct {
+	Tree, Pool, Reason string
+	Count              int
+}
+
+// Standing returns figures of what there is now.
+func (p *Picture) Standing() Standing {
+	counts := map[Pending]int{}
+	for _, g := range p.guests.pods {
+		if state := stateOf(g); state != podWaiting && state != podStarting || g.pod.Spec.NodeName != "" {
+			continue
+		}
+		key := Pending{Reason: cmp.Or(g.note.shown.Reason, "none")}
+		if t := g.task; t != nil {
+			key.Tree, key.Pool = t.of.place.Tree, t.of.place.Pool
+		}
+		counts[key]++
+	}
+	s := Standing{Classes: len(p.guests.classes)}
+	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b Pending) int {
+		return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Reason, b.Reason))
+	}) {
+		key.Count = counts[Pending{key.Tree, key.Pool, key.Reason, 0}]
+		s.Pending = append(s.Pending, key)
+	}
+	return s
+}
+
+// waited notes how long a pod that is bound now waited.
+func (p *Picture) waited(now time.Time, g *guest) {
+	w := Waited{For: now.Sub(g.seen)}
+	if t := g.task; t != nil {
+		w.Tree, w.Pool = t.of.place.Tree, t.of.place.Pool
+	}
+	p.effects.Waits = append(p.effects.Waits, w)
 }
 
 func (p *Picture) describe(now time.Time, g *guest) Pod {

@@ -116,7 +116,7 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 	case Create, Find:
 		p.created(now, j, outcome)
 	case Delete, Release:
-		p.removed(now, j, w.Kind, outcome)
+		p.removed(now, j, w, outcome)
 	case ReadLog:
 		if j.phase == reading {
 			j.result.Stderr = outcome.Output // nil if the log is gone
@@ -154,15 +154,15 @@ func (p *Picture) created(now time.Time, j *job, outcome *Outcome) {
 }
 
 // removed processes the answer to a deletion or to the release of a finalizer.
-func (p *Picture) removed(now time.Time, j *job, kind WriteKind, outcome *Outcome) {
+func (p *Picture) removed(now time.Time, j *job, w *Write, outcome *Outcome) {
 	switch {
 	case outcome.Kind == Missing:
 		p.gone(now, j)
 	case outcome.Kind == Refused:
 		p.note("pod %s/%s cannot be removed: %s", j.pod.Namespace, j.pod.Name, outcome.Message)
 		j.attempts, j.retryAt = 1, now.Add(retryMost)
-	case kind == Delete:
-		j.asked = true
+	case w.Kind == Delete:
+		p.leaves(now, j, time.Duration(w.Grace)*time.Second)
 		if j.phase == placed && j.node.session.JobChanged(p.statusOf(j, false)) {
 			p.hot[j.node.name] = true
 		}
