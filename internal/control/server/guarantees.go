@@ -66,7 +66,7 @@ func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, 
 	}
 	var stored []ledger.Row
 	for _, level := range [...]ledger.Level{ledger.Standing, ledger.Hour, ledger.Day, ledger.Month} {
-		start := level.Start(flushed)
+		start := level.StartUntil(flushed)
 		list, err := db.Ledger(ctx, store.LedgerQuery{Level: int32(level), From: start, To: start.Add(time.Microsecond)})
 		if err != nil {
 			return err

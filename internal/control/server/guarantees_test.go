@@ -231,13 +231,13 @@ func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
 	}
 	directory := t.TempDir()
 	settings := quickSettings()
-	settings.LeaseTTL = 300 * time.Millisecond
+	settings.LeaseTTL = time.Second // a busy machine must not end it
 	leader, link := runCuttable(t, directory, "leader-0", settings)
 	<-leader.Led()
 	m := shortPool(leader)
 	leader.eventually("something is due", func() bool { return !booksOf(leader, "p").Due.IsZero() })
 	flushNow(leader)
-	gone, longest := time.Duration(0), time.Duration(0)
+	away := 0.0
 	for kill := range kills {
 		for range kill % 4 { // what the leader has not stored when it is killed differs
 			m.beat(leader)
@@ -246,23 +246,24 @@ func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
 		if kill%2 == 0 {
 			flushNow(leader)
 		}
-		before := storedTime(leader, ledgerFlushed)
 		link.cut.Store(true)
 		leader.eventually("its lease has ended", func() bool { return !leader.Leading() })
-		killed, seen := time.Now(), storedTime(leader, ledgerSeen)
+		killed, seen, before := time.Now(), storedTime(leader, ledgerSeen), storedTime(leader, ledgerFlushed)
 		next, nextLink := runCuttable(t, directory, fmt.Sprint("leader-", kill+1), settings)
+		<-next.Led()
 		next.eventually("the successor updates its books", func() bool {
 			m.beat(next)
 			return storedTime(next, ledgerFlushed).After(before)
 		})
 		checkVerified(next)
-		away := booksOf(next, "p").Short[ledger.SchedulerAway]
-		took := time.Duration(away.Seconds()/200*float64(time.Second)) - gone // it lacks two cores, 200 units
+		// It lacks two of four cores, or more of them while jobs are replaced.
+		short := booksOf(next, "p").Short[ledger.SchedulerAway]
 		const slack = 100 * time.Millisecond
-		if end := seen.Add(took); end.Before(killed.Add(-slack)) || end.After(storedTime(next, ledgerFlushed)) {
-			t.Errorf("kill %d: away from %v until %v, but it was killed before %v", kill, seen, end, killed)
+		least, most := killed.Add(-slack).Sub(seen).Seconds(), storedTime(next, ledgerFlushed).Sub(seen).Seconds()
+		if grown := short.Seconds() - away; grown < 200*least || grown > 400*most {
+			t.Errorf("kill %d: nobody led for %.3f to %.3f s, and the books have %.0f of cpu for it", kill, least, most, grown)
 		}
-		gone, longest = gone+took, max(longest, took)
+		away = short.Seconds()
 		leader.stop()
 		leader, link = next, nextLink
 		if t.Failed() {
@@ -271,7 +272,7 @@ func TestTheBooksEqualTheLogAfterKills(t *testing.T) {
 	}
 	sums := booksOf(leader, "p")
 	checkBalance(t, &sums)
-	t.Logf("%d kills; nobody led for %v, at most for %v", kills, gone, longest)
+	t.Logf("%d kills; while nobody led, the pool lacked %.0f cpu seconds", kills, away/100)
 	leader.stop()
 }
 

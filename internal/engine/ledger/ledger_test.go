@@ -237,7 +237,7 @@ func TestPropertyKillsLoseAndRepeatNothing(t *testing.T) {
 		}
 		last := Sums{} // of the hour that has not ended
 		for _, row := range rows {
-			if row.Level == Hour && row.Start.Equal(Hour.Start(now)) {
+			if row.Level == Hour && row.Start.Equal(Hour.StartUntil(now)) {
 				last = sumsOf(t, []Row{row}, Hour)
 			}
 		}
@@ -249,6 +249,23 @@ func TestPropertyKillsLoseAndRepeatNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A flush at the very end of an hour leaves the hour open; its successor must add it to the day.
+func TestAnHourThatEndsAtTheLastFlushIsPartOfItsDay(t *testing.T) {
+	store := &stored{rows: map[string]Row{}}
+	b := New()
+	b.Update(noon, []Entry{{prod, claimOf(func(c *Claim) { c.Free.Fitting = 50 })}}, false)
+	end := noon.Add(time.Hour)
+	store.flush(b, end)
+	b, err := Restore(store.list(), end, end, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.flush(b, end.Add(time.Minute))
+	if day := sumsOf(t, store.list(), Day); day.Due.String() != "36000000000" {
+		t.Errorf("the day has %s, want 10 for an hour", day.Due)
+	}
 }
 
 func TestCorruptRowsAreErrors(t *testing.T) {

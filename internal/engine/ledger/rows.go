@@ -38,6 +38,10 @@ func (l Level) Start(t time.Time) time.Time {
 	return time.Time{}
 }
 
+// StartUntil returns the start of the period that contains the time right before t: that of the rows that a
+// book has at a flush, which ends no hour before more time has passed.
+func (l Level) StartUntil(t time.Time) time.Time { return l.Start(t.Add(-time.Microsecond)) }
+
 func (l Level) startOf(t int64) int64 { return l.Start(micros(t)).UnixMicro() }
 
 // String returns the name of the level in outputs.
@@ -120,7 +124,7 @@ func (b *Book) Unflushed() (rows []Row) {
 const longestAbsence = 7 * 24 * time.Hour
 
 // Restore makes a book of its last flush: the standing rows, and the rows of the hour,
-// day and month that contain flushed, its time. What held at the flush holds until
+// day and month until flushed, its time; see [Level.StartUntil]. What held at the flush holds until
 // seen, when its leader is last known to have led; from then on the scheduler is away
 // until the next Update.
 func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
@@ -144,7 +148,7 @@ func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
 			return nil, fmt.Errorf("%s of tree %s: %w", row.Name, row.Tree, err)
 		}
 		start := row.Start.UnixMicro()
-		if start != row.Level.startOf(at) {
+		if start != row.Level.startOf(at-1) {
 			continue
 		}
 		switch p := (period{start: start, sums: sums}); row.Level {
