@@ -371,8 +371,7 @@ func (p *Picture) classify(t *guestTask, c *workload.Constraints) bool {
 		default:
 			return false
 		}
-		p.guests.classes[c.Key] = k
-		p.classesChanged()
+		p.guests.classes[c.Key], p.guests.classed = k, true
 	}
 	k.users++
 	t.class = k

@@ -45,6 +45,7 @@ type guests struct {
 	classes    map[string]*class
 	numbers    []int32 // of classes that are free again
 	highest    int32   // class
+	classed    bool    // there are classes that nodes have not been asked about
 
 	listed  bool // the scheduler has told which operations there are
 	asking  bool // an Ask is under way

@@ -151,6 +151,10 @@ func (p *Picture) note(format string, args ...any) {
 func (p *Picture) Take(now time.Time) Effects {
 	p.latest = now
 	p.effects.Ask = p.ask(now)
+	if p.guests.classed { // once for all of them
+		p.guests.classed = false
+		p.classesChanged()
+	}
 	p.effects.Owners, p.guests.wanted = p.guests.wanted, nil
 	p.effects.Why = p.whys(now)
 	for _, name := range sortedKeys(p.hot) {
