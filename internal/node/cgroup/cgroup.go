@@ -89,9 +89,9 @@ type Container interface {
 	Mode() Mode
 	// Place moves a process in. Its future children will be inside too.
 	Place(pid int) error
-	// Entrances opens the files through which a process moves itself in, by writing "0" into each. Without control
-	// groups there are none, and Place does what it can.
-	Entrances() ([]*os.File, error)
+	// Entrances opens the ways in for a new process. Place waits for the kernel for ten milliseconds and more, they do
+	// not. Without control groups there are none, and Place does what it can.
+	Entrances() (Entrances, error)
 	// SetCPU changes the guarantee and the limit of a running container.
 	SetCPU(CPU) error
 	// SetMemoryLimit changes the limit; zero removes it. A limit below the current usage may be refused.
@@ -120,6 +120,25 @@ type Container interface {
 	WatchOOM() (events <-chan struct{}, stop func(), err error)
 	// Remove deletes the empty container. Removing a container that no longer exists is no error.
 	Remove() error
+}
+
+// Entrances are the ways into a container for a process that is being made.
+type Entrances struct {
+	// Group is the directory of the group of version 2, for the call that makes the process (CLONE_INTO_CGROUP, since
+	// Linux 5.7). Where the kernel refuses that, the process moves itself by writing "0" into cgroup.procs below it; then
+	// the kernel stops all forks and waits for a grace period. Nil without such a group.
+	Group *os.File
+	// Files are for groups of version 1. The process writes "0" into each while it has only one thread.
+	Files []*os.File
+}
+
+// Close closes the files.
+func (e *Entrances) Close() {
+	for _, file := range append(e.Files, e.Group) {
+		if file != nil {
+			file.Close()
+		}
+	}
 }
 
 // A Driver makes and finds containers under one parent.

@@ -63,8 +63,9 @@ func TestACommandWhoseStarterFailsDoesNotBegin(t *testing.T) {
 // refusing is a container that no process can join.
 type refusing struct{ Container }
 
-func (refusing) Name() string    { return "refusing" }
-func (refusing) Place(int) error { return fs.ErrInvalid }
+func (refusing) Name() string                  { return "refusing" }
+func (refusing) Place(int) error               { return fs.ErrInvalid }
+func (refusing) Entrances() (Entrances, error) { return Entrances{}, nil }
 
 func TestKillEndsEverythingInside(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {

@@ -231,20 +231,24 @@ func (c *kernelContainer) Place(pid int) error {
 	return nil
 }
 
-// Entrances are in a fixed order.
-func (c *kernelContainer) Entrances() ([]*os.File, error) {
-	var files []*os.File
+// threadEntrance is the file of a group of version 1 that moves one thread. A thread that moves itself needs no lock.
+const threadEntrance = "tasks"
+
+// Entrances has its files in a fixed order.
+func (c *kernelContainer) Entrances() (e Entrances, err error) {
 	for _, controller := range slices.Sorted(maps.Keys(c.paths)) {
-		file, err := cgroups.OpenFile(c.paths[controller], "cgroup.procs", os.O_WRONLY)
-		if err != nil {
-			for _, opened := range files {
-				opened.Close()
-			}
-			return nil, fmt.Errorf("container %s: entrance: %w", c.name, err)
+		var file *os.File
+		if controller == "" {
+			e.Group, err = os.OpenFile(c.paths[""], unix.O_PATH|unix.O_DIRECTORY, 0)
+		} else if file, err = cgroups.OpenFile(c.paths[controller], threadEntrance, os.O_WRONLY); err == nil {
+			e.Files = append(e.Files, file)
 		}
-		files = append(files, file)
+		if err != nil {
+			e.Close()
+			return Entrances{}, fmt.Errorf("container %s: entrance: %w", c.name, err)
+		}
 	}
-	return files, nil
+	return e, nil
 }
 
 func (c *kernelContainer) SetCPU(cpu CPU) error {

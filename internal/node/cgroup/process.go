@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -141,7 +140,7 @@ func (c *processContainer) Place(pid int) error {
 	return nil
 }
 
-func (c *processContainer) Entrances() ([]*os.File, error) { return nil, nil }
+func (c *processContainer) Entrances() (Entrances, error) { return Entrances{}, nil }
 
 func (c *processContainer) SetCPU(CPU) error {
 	return fmt.Errorf("container %s: cpu: %w", c.name, ErrUnsupported)

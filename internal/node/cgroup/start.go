@@ -30,23 +30,40 @@ func Start(c Container, command Command) (pid int, err error) {
 	if len(command.Files) != 3 {
 		return 0, fmt.Errorf("start in container %s: %d standard files, not 3", c.Name(), len(command.Files))
 	}
+	entrances, err := c.Entrances()
+	if err != nil {
+		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
+	}
+	defer entrances.Close()
 	gate, release, err := os.Pipe()
 	if err != nil {
 		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
 	}
 	defer release.Close()
-	process, err := os.StartProcess(shimShell, append([]string{"sh", "-c", shimScript, "sh"}, command.Args...), &os.ProcAttr{
-		Dir: command.Dir, Env: command.Env,
-		Files: append(append([]*os.File{}, command.Files...), gate),
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: command.Credential},
-	})
+	shim := func(group *os.File) (*os.Process, error) {
+		attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: command.Credential}
+		if group != nil {
+			attributes.UseCgroupFD, attributes.CgroupFD = true, int(group.Fd())
+		}
+		return os.StartProcess(shimShell, append([]string{"sh", "-c", shimScript, "sh"}, command.Args...), &os.ProcAttr{
+			Dir: command.Dir, Env: command.Env, Files: append(append([]*os.File{}, command.Files...), gate), Sys: attributes,
+		})
+	}
+	process, err := shim(entrances.Group)
+	isInside := err == nil && entrances.Group != nil && len(entrances.Files) == 0
+	if err != nil && entrances.Group != nil { // the kernel is too old, or something around us refuses the call
+		process, err = shim(nil)
+	}
 	gate.Close()
 	if err != nil {
 		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
 	}
 	pid = process.Pid
 	defer process.Release()
-	if err = c.Place(pid); err == nil {
+	if !isInside {
+		err = c.Place(pid)
+	}
+	if err == nil {
 		preferForOOM(pid)
 		_, err = release.WriteString("\n")
 	}

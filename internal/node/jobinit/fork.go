@@ -1,6 +1,7 @@
 package jobinit
 
 import (
+	"errors"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -92,7 +93,7 @@ const (
 )
 
 // child lists what the command's process does before it becomes the command.
-func (p *Plan) child() *calls {
+func (p *Plan) child(entrances []uintptr) *calls {
 	c := &calls{}
 	standard := hold(c, signalAction{})
 	for signal := uintptr(1); signal <= lastSignal; signal++ {
@@ -103,8 +104,8 @@ func (p *Plan) child() *calls {
 	}
 	c.must("start a session", unix.SYS_SETSID)
 	zero := c.text("0")
-	for i := range p.Entrances {
-		c.must("enter a control group", unix.SYS_WRITE, uintptr(moreFiles+i), zero, 1)
+	for _, entrance := range entrances {
+		c.must("enter a control group", unix.SYS_WRITE, entrance, zero, 1)
 	}
 	for target, source := range []uintptr{stdinFile, stdoutFile, stderrFile} {
 		c.must("set standard streams", unix.SYS_DUP3, source, uintptr(target), 0)
@@ -166,10 +167,52 @@ type refusal struct {
 	errno uintptr
 }
 
-// fork starts the command's process and returns when it has become the command. It does not know the command's process
-// if that joins the surroundings of a job.
+// cloneArguments is the kernel's struct clone_args, as of Linux 5.7.
+type cloneArguments struct {
+	flags, handle, childThread, parentThread, exitSignal, stack, stackSize, tls, threads, threadsSize, group uint64
+}
+
+// fork starts the command's process and returns when it has become the command. The process is inside the group of
+// version 2 from its first instruction; where the kernel refuses that, and in the surroundings of a running job, it
+// moves itself. A running job may have as many processes as its group allows: then none can be made inside, but one can
+// move there.
 func (p *Plan) fork() (pid int, err error) {
-	todo := p.child()
+	var entrances []uintptr
+	for i := range p.Entrances {
+		entrances = append(entrances, uintptr(moreFiles+i))
+	}
+	if !p.Group {
+		return p.forkBy(cloneCall(), entrances)
+	}
+	if !p.Enter {
+		arguments := cloneArguments{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), group: groupFile}
+		memory := &calls{}
+		clone := &call{number: unix.SYS_CLONE3, arguments: [6]uintptr{hold(memory, arguments), unsafe.Sizeof(arguments)}}
+		pid, err := p.forkBy(clone, entrances)
+		runtime.KeepAlive(memory)
+		var refused *stepError
+		if err == nil || !errors.As(err, &refused) || refused.step != stepFork {
+			return pid, err
+		}
+	}
+	entrance, err := unix.Openat(groupFile, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, step("open the control group", err)
+	}
+	defer unix.Close(entrance)
+	return p.forkBy(cloneCall(), append(entrances, uintptr(entrance)))
+}
+
+func cloneCall() *call {
+	return &call{number: unix.SYS_CLONE, arguments: [6]uintptr{uintptr(unix.SIGCHLD)}}
+}
+
+const stepFork = "fork"
+
+// forkBy forks with a call, and lets the child enter control groups and become the command. It does not return the
+// command's process if that joins the surroundings of a job.
+func (p *Plan) forkBy(clone *call, entrances []uintptr) (pid int, err error) {
+	todo := p.child(entrances)
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return 0, step("make a pipe", err)
@@ -179,12 +222,12 @@ func (p *Plan) fork() (pid int, err error) {
 	// A signal that arrived in the child would run a handler of this program there.
 	all, before := ^uint64(0), uint64(0)
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), signalSetSize, 0, 0)
-	child, errno := forkAndMake(todo.list, message, uintptr(pipe[1]))
+	child, errno := forkAndMake(clone, todo.list, message, uintptr(pipe[1]))
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, signalSetSize, 0, 0)
 	runtime.KeepAlive(todo)
 	unix.Close(pipe[1])
 	if errno != 0 {
-		return 0, step("fork", errno)
+		return 0, step(stepFork, errno)
 	}
 	var answer refusal
 	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&answer)), unsafe.Sizeof(answer))
@@ -213,8 +256,8 @@ func (p *Plan) fork() (pid int, err error) {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func forkAndMake(list []call, message *refusal, pipe uintptr) (pid uintptr, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+func forkAndMake(clone *call, list []call, message *refusal, pipe uintptr) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(clone.number, clone.arguments[0], clone.arguments[1], 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}

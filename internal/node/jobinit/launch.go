@@ -24,7 +24,8 @@ const (
 	// its parent.
 	KeptStdout = 9
 	KeptStderr = 10
-	moreFiles  = 11 // entrances to control groups, then mounts of volumes, then namespaces to enter
+	groupFile  = 11 // the group of version 2, if there is one
+	moreFiles  = 12 // entrances to control groups, then mounts of volumes, then namespaces to enter
 )
 
 // Files are what an init gets from its parent.
@@ -32,8 +33,11 @@ type Files struct {
 	Exit                   *os.File // where it records the end of the command
 	Stdin, Stdout, Stderr  *os.File
 	KeptStdout, KeptStderr *os.File // nil if the stream is not kept
-	Entrances              []*os.File
-	Volumes                []*os.File
+	// Group is the directory of a control group of version 2 that the command starts in; nil without one. Entrances are
+	// files of groups of version 1, which it enters by writing into them.
+	Group     *os.File
+	Entrances []*os.File
+	Volumes   []*os.File
 	// Namespaces are those of a running job that the command joins. Such an init ends with its parent.
 	Namespaces []*os.File
 }
@@ -72,7 +76,10 @@ func Launch(command []string, plan *Plan, ids *IDMap, files Files) (*Init, error
 	// Fd makes a file blocking, as the init and the command expect theirs.
 	all := []uintptr{
 		nothing.Fd(), nothing.Fd(), nothing.Fd(), planRead.Fd(), reportWrite.Fd(), files.Exit.Fd(),
-		files.Stdin.Fd(), files.Stdout.Fd(), files.Stderr.Fd(), nothing.Fd(), nothing.Fd(),
+		files.Stdin.Fd(), files.Stdout.Fd(), files.Stderr.Fd(), nothing.Fd(), nothing.Fd(), nothing.Fd(),
+	}
+	if files.Group != nil {
+		all[groupFile] = files.Group.Fd()
 	}
 	for i, kept := range []*os.File{files.KeptStdout, files.KeptStderr} {
 		if kept == nil {

@@ -78,7 +78,8 @@ type Plan struct {
 	Args      []string // the program's path, then its arguments
 	Env       []string
 	Dir       string
-	Entrances int // how many control groups the command enters, through files that the init was given
+	Group     bool // the command starts in the control group of version 2 that the init was given
+	Entrances int  // how many control groups the command enters, through files that the init was given
 
 	// Enter makes no surroundings: the command joins those of a running job. Namespaces are the kinds of the
 	// namespaces that it joins, as flags of clone, in the order of the files that the init was given.
@@ -227,6 +228,7 @@ func (c *coder) plan(p *Plan) {
 		integer(c, &l.Hard)
 	})
 	c.text(&p.Dir)
+	c.flag(&p.Group)
 	integer(c, &p.Entrances)
 	c.flag(&p.Enter)
 	list(c, &p.Namespaces, func(n *int) { integer(c, n) })

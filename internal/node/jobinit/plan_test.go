@@ -14,7 +14,7 @@ func TestAPlanReadsBack(t *testing.T) {
 		Layers: []string{"points/1", "layers/2/fs"}, LayerDir: "/images", Upper: "/u", Work: "/w", Binds: []Bind{{"/etc/hosts", "/etc/hosts"}}, SharedMemory: 1 << 40,
 		Devices: []Device{{"nvidia0", "/dev/nvidia0", 195, 1 << 19}}, ChangeUser: true,
 		UID: 1_900_000_000, GID: 4_294_967_294, AllowPtrace: true, NoNetwork: true, OOMScore: 300, Limits: []ResourceLimit{{4, 0, 1<<64 - 1}},
-		Args: []string{"/bin/sh", "-c", "echo \xff"}, Env: []string{"A=b\n"}, Dir: "/job", Entrances: 6, Enter: true, Namespaces: []int{1 << 17, 1 << 29}, Terminal: true,
+		Args: []string{"/bin/sh", "-c", "echo \xff"}, Env: []string{"A=b\n"}, Dir: "/job", Group: true, Entrances: 6, Enter: true, Namespaces: []int{1 << 17, 1 << 29}, Terminal: true,
 	}
 	data := plan.encode()
 	again, err := decode(data)

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 			os.Exit(Main(os.Args[2]))
 		case InitCommand:
 			os.Exit(jobinit.Main())
+		case oldInitCommand:
+			os.Exit(becomeOldInit())
 		case "supervisor":
 			exe, _ := os.Executable()
 			os.Exit(Supervise(os.Args[2], []string{exe, InitCommand}))

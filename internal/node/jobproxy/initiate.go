@@ -88,12 +88,12 @@ func (p *proxy) startInit() error {
 		return fmt.Errorf("end of the job: %w", err)
 	}
 	entrances, err := p.container.Entrances()
-	defer closeAll(entrances)
+	defer entrances.Close()
 	if err != nil {
 		return err
 	}
 	var volumes []*os.File
-	plan := p.plan(len(entrances))
+	plan := p.plan(&entrances)
 	if p.usesRuntime() {
 		if err := p.useRuntime(plan); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (p *proxy) startInit() error {
 	}
 	files := jobinit.Files{
 		Exit: exit, Stdin: streams[0], Stdout: streams[1], Stderr: streams[2],
-		KeptStdout: p.reading["stdout"], KeptStderr: p.reading["stderr"], Entrances: entrances, Volumes: volumes,
+		KeptStdout: p.reading["stdout"], KeptStderr: p.reading["stderr"], Group: entrances.Group, Entrances: entrances.Files, Volumes: volumes,
 	}
 	var ids *jobinit.IDMap
 	if plan.UserNamespace {
@@ -173,12 +173,12 @@ func whoseFault(err error) error {
 }
 
 // plan is what the init has to do.
-func (p *proxy) plan(entrances int) *jobinit.Plan {
+func (p *proxy) plan(entrances *cgroup.Entrances) *jobinit.Plan {
 	dir, _ := p.directories()
 	plan := &jobinit.Plan{
 		Level: p.level(), HostName: hostName(p.job.JobID), UserNamespace: os.Getuid() != 0 && p.level() != jobinit.None,
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
-		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Entrances: entrances,
+		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Group: entrances.Group != nil, Entrances: len(entrances.Files),
 		Devices: p.gpuDevices(), Binds: p.gpuMounts(),
 		Limits: resourceLimits(p.job.GPUs != nil && len(p.job.GPUs.IDs) > 0),
 	}

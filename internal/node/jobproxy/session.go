@@ -262,9 +262,9 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 	}
 	exit := os.NewFile(uintptr(memory), "exit")
 	entrances, err := p.container.Entrances()
-	defer closeAll(entrances)
+	defer entrances.Close()
 	var namespaces []*os.File
-	plan := p.sessionPlan(request, len(entrances))
+	plan := p.sessionPlan(request, &entrances)
 	if err == nil {
 		namespaces, plan.Namespaces, err = otherNamespaces(job)
 	}
@@ -274,7 +274,7 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 		return nil, err
 	}
 	started, err := jobinit.Launch(p.initCommand, plan, nil, jobinit.Files{
-		Exit: exit, Stdin: streams[0], Stdout: streams[1], Stderr: streams[2], Entrances: entrances, Namespaces: namespaces,
+		Exit: exit, Stdin: streams[0], Stdout: streams[1], Stderr: streams[2], Group: entrances.Group, Entrances: entrances.Files, Namespaces: namespaces,
 	})
 	if err != nil {
 		exit.Close()
@@ -302,7 +302,7 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 }
 
 // sessionPlan is what the init of a session does.
-func (p *proxy) sessionPlan(request *SessionRequest, entrances int) *jobinit.Plan {
+func (p *proxy) sessionPlan(request *SessionRequest, entrances *cgroup.Entrances) *jobinit.Plan {
 	plan := p.plan(entrances)
 	plan.Enter, plan.Terminal = true, request.Terminal
 	switch shell := p.shell(); {
