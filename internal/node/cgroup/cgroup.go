@@ -110,9 +110,6 @@ type Container interface {
 	// it changed. It might miss a process forked meanwhile: a caller that needs all of them repeats it until none has
 	// changed.
 	SetOOMScore(score int, of func(now int) bool) (changed int, err error)
-	// Freeze stops all processes, and Thaw resumes them.
-	Freeze() error
-	Thaw() error
 	// Kill kills every process inside and returns when none is left, or with ErrNotEmpty when the context ends first.
 	Kill(context.Context) error
 	// WatchOOM returns a channel that receives a value soon after the kernel has killed for lack of memory, and a

@@ -213,35 +213,6 @@ func TestTheKernelsMemoryLimitKillsAndIsNoticed(t *testing.T) {
 	stop() // calling it twice is fine
 }
 
-func TestFrozenProcessesStandStillAndCanBeKilled(t *testing.T) {
-	d := kernel(t)
-	c := create(t, d, "freeze", Limits{})
-	r := start(t, d, c, "say=up", "wait", "say=awake", "sleep=1h")
-	r.expect(t, "up")
-	if err := c.Freeze(); err != nil {
-		t.Skipf("the freezer of version 1 is not reliable: %v", err)
-	}
-	before := usage(t, c).CPUTime
-	for last := before - 1; last != before; { // a thread counts as frozen a moment before it stops
-		last, before = before, usage(t, c).CPUTime
-	}
-	r.stdin.Close()
-	if after := usage(t, c).CPUTime; after != before {
-		t.Errorf("a frozen process ran: %v, then %v", before, after)
-	}
-	if err := c.Thaw(); err != nil {
-		t.Fatal(err)
-	}
-	r.expect(t, "awake")
-	if err := c.Freeze(); err != nil {
-		t.Skipf("the freezer of version 1 is not reliable: %v", err)
-	}
-	if err := c.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.end(t)
-}
-
 func TestContainersAreFoundByNameAfterTheirMakerIsGone(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		c := create(t, d, "left-behind", Limits{})

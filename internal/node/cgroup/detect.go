@@ -48,11 +48,14 @@ func (u *Unavailable) Unwrap() error { return u.Err }
 // The controllers of each version. Without the required ones a machine cannot hold jobs to their resources.
 var (
 	neededV1   = []string{"cpu", "cpuacct", "memory"}
-	optionalV1 = []string{"pids", "freezer", devicesController}
+	optionalV1 = []string{"pids", freezerController, devicesController}
 	neededV2   = []string{"cpu", "memory"}
 )
 
-const devicesController = "devices"
+const (
+	devicesController = "devices"
+	freezerController = "freezer" // containers of earlier versions are in a group for it
+)
 
 const unifiedMount = "/sys/fs/cgroup" // where the library expects a machine's version 2 hierarchy
 

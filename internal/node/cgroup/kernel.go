@@ -56,8 +56,9 @@ func (d *kernelDriver) container(name string, limits Limits) (*kernelContainer, 
 	c := &kernelContainer{name: name, mode: d.mode, paths: map[string]string{}}
 	for controller, mount := range d.mounts {
 		path := filepath.Join(mount, d.parent, name)
-		// Few containers have rules for devices, and each hierarchy costs time.
-		if controller != devicesController || limits.Devices != nil || cgroups.PathExists(path) {
+		// Each hierarchy costs time. Few containers have rules for devices, and none are frozen any more.
+		isRare := controller == devicesController && limits.Devices == nil || controller == freezerController
+		if !isRare || cgroups.PathExists(path) {
 			c.paths[controller] = path
 		}
 	}
@@ -276,7 +277,16 @@ func (c *kernelContainer) SetMemoryLimit(bytes int64) error {
 }
 
 func (c *kernelContainer) Processes() ([]int, error) {
-	pids, err := cgroups.GetAllPids(c.main)
+	var st unix.Stat_t
+	err := unix.Stat(c.main, &st)
+	var pids []int
+	switch {
+	case err != nil:
+	case st.Nlink == 2: // it has no groups inside: the kernel counts them
+		pids, err = cgroups.GetPids(c.main)
+	default:
+		pids, err = cgroups.GetAllPids(c.main)
+	}
 	if isGone(err) {
 		return nil, nil
 	}
@@ -332,27 +342,9 @@ func (c *kernelContainer) mainController() string {
 	return "memory"
 }
 
-// Freeze of version 1 may fail on a busy machine; nothing here relies on it.
-func (c *kernelContainer) Freeze() error { return c.freeze(cgroups.Frozen) }
-
-func (c *kernelContainer) Thaw() error { return c.freeze(cgroups.Thawed) }
-
-func (c *kernelContainer) freeze(state cgroups.FreezerState) error {
-	if c.mode != V2 && c.paths["freezer"] == "" {
-		return fmt.Errorf("container %s: freezer: %w", c.name, errors.ErrUnsupported)
-	}
-	if err := c.manager.Freeze(state); err != nil {
-		return fmt.Errorf("container %s: %w", c.name, err)
-	}
-	return nil
-}
-
 // Kill repeats until no process is left: version 1 cannot kill a group at once, and processes being forked escape one
 // round. Where there is a version 2 hierarchy, its kill file kills all at once, including processes being forked.
 func (c *kernelContainer) Kill(ctx context.Context) error {
-	if state, err := c.manager.GetFreezerState(); err == nil && state == cgroups.Frozen {
-		c.Thaw() // frozen processes do not end under version 1
-	}
 	pause := time.Millisecond
 	for {
 		if unified := c.paths[""]; unified != "" {

@@ -261,9 +261,6 @@ func (c *processContainer) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-func (c *processContainer) Freeze() error { return c.Signal(syscall.SIGSTOP) }
-func (c *processContainer) Thaw() error   { return c.Signal(syscall.SIGCONT) }
-
 // vagueLooks is the maximum number of scans by Kill when it finds no process, which take a quarter of a second.
 const vagueLooks = 10
 

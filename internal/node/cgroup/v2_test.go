@@ -181,7 +181,7 @@ func onRealV2(t *testing.T) {
 		if !errors.As(err, &why) || why.Cause != MissingController || found.mode != V2 {
 			t.Fatalf("%v, %v", found, err)
 		}
-		t.Logf("a real mount of version 2 whose controllers are %q: placing, ending, freezing and CPU time are tested on it, the rest in the scratch tree", found.controllers)
+		t.Logf("a real mount of version 2 whose controllers are %q: placing, ending and CPU time are tested on it, the rest in the scratch tree", found.controllers)
 	}
 	parent := testParent
 	var d Driver = &kernelDriver{hierarchies: found, parent: parent}
@@ -240,10 +240,6 @@ func realV2Container(t *testing.T, d Driver, complete bool) {
 	if err != nil || micros < 200_000 {
 		t.Errorf("CPU time %d µs, %v", micros, err)
 	}
-	if err := c.Freeze(); err != nil {
-		t.Error(err)
-	}
-	// Frozen processes can be killed, and removal need not wait.
 	if err := c.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}

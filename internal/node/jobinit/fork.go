@@ -182,10 +182,10 @@ func (p *Plan) fork() (pid int, err error) {
 		entrances = append(entrances, uintptr(moreFiles+i))
 	}
 	if !p.Group {
-		return p.forkBy(cloneCall(), entrances)
+		return p.forkBy(p.cloneCall(), entrances)
 	}
 	if !p.Enter {
-		arguments := cloneArguments{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), group: groupFile}
+		arguments := cloneArguments{flags: unix.CLONE_INTO_CGROUP | shareMemory, exitSignal: uint64(unix.SIGCHLD), group: groupFile}
 		memory := &calls{}
 		clone := &call{number: unix.SYS_CLONE3, arguments: [6]uintptr{hold(memory, arguments), unsafe.Sizeof(arguments)}}
 		pid, err := p.forkBy(clone, entrances)
@@ -200,11 +200,20 @@ func (p *Plan) fork() (pid int, err error) {
 		return 0, step("open the control group", err)
 	}
 	defer unix.Close(entrance)
-	return p.forkBy(cloneCall(), append(entrances, uintptr(entrance)))
+	return p.forkBy(p.cloneCall(), append(entrances, uintptr(entrance)))
 }
 
-func cloneCall() *call {
-	return &call{number: unix.SYS_CLONE, arguments: [6]uintptr{uintptr(unix.SIGCHLD)}}
+// shareMemory spares a child a copy of this program's memory, which it would throw away at once.
+const shareMemory = unix.CLONE_VM | unix.CLONE_VFORK
+
+// cloneCall forks without a control group. The child that enters a running job has a copy of the memory: it forks itself,
+// and processes of the job, which are the same user's, run beside it.
+func (p *Plan) cloneCall() *call {
+	flags := uintptr(unix.SIGCHLD)
+	if !p.Enter {
+		flags |= shareMemory
+	}
+	return &call{number: unix.SYS_CLONE, arguments: [6]uintptr{flags}}
 }
 
 const stepFork = "fork"
@@ -250,6 +259,12 @@ func (p *Plan) forkBy(clone *call, entrances []uintptr) (pid int, err error) {
 	return int(child), nil
 }
 
+// vfork makes a call that forks. The child may share the memory and the stack of its parent, which then waits until the
+// child has become another program or has ended: what the child changes in the caller's frame, its parent finds changed.
+//
+//go:noescape
+func vfork(number, first, second uintptr) (pid, errno uintptr)
+
 // forkAndMake forks. The child makes the calls and never returns; it allocates nothing and needs no more stack.
 //
 //go:nosplit
@@ -257,9 +272,9 @@ func (p *Plan) forkBy(clone *call, entrances []uintptr) (pid int, err error) {
 //go:norace
 //go:nocheckptr
 func forkAndMake(clone *call, list []call, message *refusal, pipe uintptr) (pid uintptr, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall6(clone.number, clone.arguments[0], clone.arguments[1], 0, 0, 0, 0)
-	if errno != 0 || pid != 0 {
-		return pid, errno
+	pid, refused := vfork(clone.number, clone.arguments[0], clone.arguments[1])
+	if refused != 0 || pid != 0 {
+		return pid, syscall.Errno(refused)
 	}
 	for i := range list {
 		c := &list[i]

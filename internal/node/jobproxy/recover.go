@@ -81,10 +81,14 @@ func Recover(ctx context.Context, dir string, driver cgroup.Driver) (*Result, er
 	}
 	defer lock.Close()
 	name := filepath.Base(dir)
-	problems := []error{endContainer(ctx, driver, name), killInit(dir), unmountUnder(dir)}
-	if errors.Join(problems...) == nil && !keepsSandbox(dir) { // never delete inside a mounted file system
-		problems = append(problems, os.RemoveAll(filepath.Join(dir, sandboxDir)), os.RemoveAll(filepath.Join(dir, temporaryDir)),
-			os.RemoveAll(filepath.Join(dir, changesDir)))
+	problems := []error{endContainer(ctx, driver, name), killInit(dir)}
+	// A proxy that has written a result has removed these as well. To read the list of mounts is expensive.
+	if exists(dir, sandboxDir) || exists(dir, temporaryDir) || exists(dir, changesDir) {
+		problems = append(problems, unmountUnder(dir))
+		if errors.Join(problems...) == nil && !keepsSandbox(dir) { // never delete inside a mounted file system
+			problems = append(problems, os.RemoveAll(filepath.Join(dir, sandboxDir)), os.RemoveAll(filepath.Join(dir, temporaryDir)),
+				os.RemoveAll(filepath.Join(dir, changesDir)))
+		}
 	}
 	if err := errors.Join(problems...); err != nil { // while processes are left there is no result
 		return nil, fmt.Errorf("recover job %s: %w", name, err)
