@@ -91,7 +91,7 @@ type PoolExplanation struct {
 	Demand   Resources `yson:"demand"`
 	Resource string    `yson:"resource"` // the dominant resource of the demand; amounts below are of it
 	Gap      float64   `yson:"gap"`      // demand minus usage
-	// Guarantee is what it gets of its strong guarantee; nil if it has none.
+	// Guarantee is what it gets of its guarantee; nil if it has none.
 	Guarantee *GuaranteeNow `yson:"guarantee"`
 	// Waterfall divides the gap by first blocker; the amounts sum to it.
 	Waterfall []WaterfallRow     `yson:"waterfall"`
@@ -99,12 +99,14 @@ type PoolExplanation struct {
 	Raw       Value              `yson:"."`
 }
 
-// GuaranteeNow is what a pool gets of its strong guarantee now.
+// GuaranteeNow is what a pool gets of its strong and burst guarantees now, as the ledger of
+// guarantees counts it.
 type GuaranteeNow struct {
 	Resource string  `yson:"resource"`
 	Amount   float64 `yson:"amount"` // guaranteed
 	Due      float64 `yson:"due"`    // the part of that which it demands
-	Short    float64 `yson:"short"`  // what it lacks of that
+	Got      float64 `yson:"got"`    // what its jobs hold
+	Short    float64 `yson:"short"`  // what it lacks of what is due
 }
 
 // WaterfallRow is the part of a gap that has one cause.

@@ -96,14 +96,14 @@ func (s *session) explainCluster() error {
 	})
 }
 
-// writeGuarantee writes what a pool gets of its strong guarantee now, and what it waits for first if it
+// writeGuarantee writes what a pool gets of its guarantee now, and what it waits for first if it
 // lacks some of it.
 func writeGuarantee(w io.Writer, x *client.PoolExplanation) {
 	g := x.Guarantee
 	if g == nil {
 		return
 	}
-	fmt.Fprintf(w, "  Its strong guarantee is %s %s; it demands %s of that", amountText(g.Resource, g.Amount), g.Resource, amountText(g.Resource, g.Due))
+	fmt.Fprintf(w, "  It is guaranteed %s %s; it demands %s of that", amountText(g.Resource, g.Amount), g.Resource, amountText(g.Resource, g.Due))
 	switch {
 	case g.Short == 0:
 		fmt.Fprintln(w, " and has it.")

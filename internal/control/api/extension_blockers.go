@@ -277,7 +277,8 @@ func poolNode(x *why.Pool, g *server.Glass, names namer) yson.Node {
 	if u := x.Guarantee; u != nil {
 		guarantee = yson.Map(
 			yson.Pair("resource", yson.String(u.Resource.String())), yson.Pair("amount", wire.AmountNode(u.Resource, u.Amount)),
-			yson.Pair("due", wire.AmountNode(u.Resource, u.Due)), yson.Pair("short", wire.AmountNode(u.Resource, u.Short)))
+			yson.Pair("due", wire.AmountNode(u.Resource, u.Due)), yson.Pair("got", wire.AmountNode(u.Resource, u.Got)),
+			yson.Pair("short", wire.AmountNode(u.Resource, u.Short)))
 	}
 	return yson.Map(
 		yson.Pair("pool_tree", yson.String(x.Tree)), yson.Pair("pool", yson.String(x.Pool)), yson.Pair("guarantee", guarantee),

@@ -12,19 +12,11 @@ import (
 // the trees do not have now; it may be shorter.
 func (c *Core) Claims(into []ledger.Entry, closed func(NodeID) bool, lost []resource.Amounts) []ledger.Entry {
 	for _, t := range c.trees {
-		held := func(slot int32) (need resource.Amounts) {
-			for _, g := range c.operations[t.owners[slot]].controller.Groups() {
-				for k := range need {
-					need[k] += g.Resources[k] * int64(g.Pending)
-				}
-			}
-			return need
-		}
 		var shut func(scheduling.Node) bool
 		if closed != nil {
 			shut = func(n scheduling.Node) bool { return closed(t.nodes[n]) }
 		}
-		c.promised = t.state.Promises(c.promised[:0], held)
+		c.promised = t.state.Promises(c.promised[:0], t.pendingNeed)
 		for i := range c.promised {
 			e := ledger.Entry{
 				Pool:  ledger.Pool{Tree: t.name, Name: t.state.PoolName(c.promised[i].Slot)},
@@ -40,6 +32,16 @@ func (c *Core) Claims(into []ledger.Entry, closed func(NodeID) bool, lost []reso
 		}
 	}
 	return into
+}
+
+// pendingNeed returns what the waiting jobs of an operation need.
+func (t *tree) pendingNeed(slot int32) (need resource.Amounts) {
+	for _, g := range t.core.operations[t.owners[slot]].controller.Groups() {
+		for k := range need {
+			need[k] += g.Resources[k] * int64(g.Pending)
+		}
+	}
+	return need
 }
 
 // Spent is what the jobs of a pool hold, or those of an operation in a pool of a tree. Room

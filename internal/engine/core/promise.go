@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -29,55 +30,51 @@ func (c *Core) UserOf(id OperationID) string {
 // NodeResources returns what a node has reported to have.
 func (c *Core) NodeResources(id NodeID) resource.Amounts { return c.nodes[id].resources }
 
-// Guarantee is what a pool gets of its strong guarantee, of the resource of which it
-// lacks the largest part of the tree, or is due most.
+// Guarantee is what a pool gets of what it is guaranteed at every moment, in the terms of the
+// ledger: of the dominant resource of what it asks for.
 type Guarantee struct {
 	Tree     TreeID
 	Pool     string
 	Resource resource.Kind
-	// Amount is what it is guaranteed, Due the part of that which it demands, and Short
-	// what it lacks of that.
-	Amount, Due, Short int64
+	// Amount is its strong guarantee and, for a burst pool, its burst guarantee. Due is the part
+	// that it asks for, Got what its jobs hold, and Short what it lacks of what is due.
+	Amount, Due, Got, Short int64
 }
 
-// GuaranteeOf returns what a pool gets of its strong guarantee. Demand is as of the
-// last update. ok is false if it has none.
+// GuaranteeOf returns what a pool gets of its guarantee. What it asks for is as of the
+// last update. ok is false if it has none. It may be called concurrently.
 func (c *Core) GuaranteeOf(tree TreeID, pool string) (g Guarantee, ok bool) {
-	t := c.trees[tree]
-	p, there := t.config.Pool(pool)
-	if !there || p.IsRoot() {
-		return g, false
-	}
-	guaranteed, given := p.Config().StrongGuarantee.Get()
-	if !given || guaranteed.IsTrivial() {
-		return g, false
-	}
-	demand, _ := c.PoolDemand(tree, pool)
-	total, usage := t.state.Total(), t.state.Usage(t.pools[pool].slot)
-	worst := [2]float64{-1, -1}
-	for _, k := range resource.Kinds {
-		amount, set := guaranteed.Get(k)
-		if !set || total[k] == 0 {
-			continue
-		}
-		due := min(amount, demand.Demand[k])
-		short := max(due-usage[k], 0)
-		size := [2]float64{float64(short) / float64(total[k]), float64(due) / float64(total[k])}
-		if size[0] > worst[0] || size[0] == worst[0] && size[1] > worst[1] {
-			worst, g = size, Guarantee{Tree: tree, Pool: pool, Resource: k, Amount: amount, Due: due, Short: short}
+	for _, g := range c.guarantees(c.trees[tree]) {
+		if g.Pool == pool {
+			return g, true
 		}
 	}
-	return g, g.Amount > 0
+	return g, false
 }
 
-// BrokenGuarantees returns the pools that lack some of their strong guarantees, in the
-// order of trees and pools.
+// BrokenGuarantees returns the pools that lack some of their guarantees, in the order of trees
+// and of the pools' numbers. It may be called concurrently.
 func (c *Core) BrokenGuarantees() (list []Guarantee) {
 	for _, t := range c.trees {
-		for p := range t.config.Pools() {
-			if g, ok := c.GuaranteeOf(t.id, p.Name()); ok && g.Short > 0 {
+		for _, g := range c.guarantees(t) {
+			if g.Short > 0 {
 				list = append(list, g)
 			}
+		}
+	}
+	return list
+}
+
+// guarantees returns what the pools of a tree get of their guarantees, as the ledger does; see
+// [Core.Claims].
+func (c *Core) guarantees(t *tree) (list []Guarantee) {
+	for _, p := range t.state.LookAtPromises(t.pendingNeed) {
+		claim := ledger.Claim{Promise: p}
+		if claim.Promised() > 0 {
+			list = append(list, Guarantee{
+				Tree: t.id, Pool: t.state.PoolName(p.Slot), Resource: p.Resource,
+				Amount: claim.Promised(), Due: claim.Due(), Got: p.Got, Short: max(claim.Due()-p.Got, 0),
+			})
 		}
 	}
 	return list

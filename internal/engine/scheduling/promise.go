@@ -62,7 +62,16 @@ type promiseScratch struct {
 // guarantee, in the order of their slots. held returns what the waiting jobs of an
 // operation need that a count limit keeps waiting.
 func (t *Tree) Promises(into []Promise, held func(slot int32) resource.Amounts) []Promise {
-	s := &t.promises
+	return t.promisesIn(&t.promises, into, held)
+}
+
+// LookAtPromises returns what Promises does. It reuses no memory of the tree, so it may be called
+// concurrently.
+func (t *Tree) LookAtPromises(held func(slot int32) resource.Amounts) []Promise {
+	return t.promisesIn(&promiseScratch{}, nil, held)
+}
+
+func (t *Tree) promisesIn(s *promiseScratch, into []Promise, held func(slot int32) resource.Amounts) []Promise {
 	s.pools = s.pools[:0]
 	promising := false
 	for slot := range t.elements {

@@ -19,7 +19,8 @@ type Pool struct {
 	Usage, Demand resource.Amounts
 	Resource      resource.Kind
 	Gap           int64 // demand minus usage
-	// Guarantee is what it gets of its strong guarantee, nil if it has none.
+	// Guarantee is what it gets of its guarantee, nil if it has none. The ledger of guarantees has
+	// the same figures.
 	Guarantee *core.Guarantee
 	// Rows divide the gap by first blocker, largest first; they sum to it exactly.
 	Rows []Row

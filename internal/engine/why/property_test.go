@@ -1,6 +1,8 @@
 package why_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -144,6 +147,112 @@ func TestPropertyGapsSum(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPropertyExplanationsAgreeWithTheLedger checks that pools state the guarantees that the ledger enters, and that what they
+// got is what their jobs hold, also while gangs assemble.
+func TestPropertyExplanationsAgreeWithTheLedger(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := draw(r)
+		w.setTrees(promises)
+		for range rapid.IntRange(1, 3).Draw(r, "more") {
+			_, _ = w.start(fmt.Sprintf("{pool: %s, is_gang: %v, tasks: {a: {job_count: %d, cpu_limit: 2, memory_limit: 1GiB}}}",
+				rapid.SampledFrom([]string{"production", "inner", "batch"}).Draw(r, "pool"), rapid.Bool().Draw(r, "gang"), rapid.IntRange(1, 6).Draw(r, "jobs")))
+			w.pass(time.Second)
+			w.beat(core.NodeID(rapid.IntRange(0, 3).Draw(r, "node")))
+		}
+		w.must(&core.UpdateInput{})
+		w.checkGuarantees()
+	})
+}
+
+// promises has a pool of each kind that promises something at every moment, and others.
+const promises = `
+pools:
+  production: {strong_guarantee_resources: {cpu: 4}, weight: 3}
+  batch: {integral_guarantees: {guarantee_type: burst, resource_flow: {cpu: 1}, burst_guarantee_resources: {cpu: 3}}, max_running_operation_count: 1}
+  adhoc: {strong_guarantee_resources: {cpu: 6, memory: 6GiB}, pools: {inner: {strong_guarantee_resources: {cpu: 1, memory: 3GiB}}, other: {}}}
+`
+
+// checkGuarantees compares the guarantees of all pools with a second of the ledger and with a recount over
+// jobs. The core has just been updated.
+func (w *world) checkGuarantees() {
+	w.tb.Helper()
+	scene := w.look()
+	books := core.Books{Book: ledger.New()}
+	entries := map[ledger.Pool]ledger.Claim{}
+	for _, e := range books.Updated(w.now, w.Core, nil, nil, false) {
+		entries[e.Pool] = e.Claim
+	}
+	books.Advance(w.now.Add(time.Second))
+	for id, tree := range scene.Trees() {
+		pools := []string{core.RootName}
+		for len(pools) > 0 {
+			x, err := scene.Pool(tree, pools[0], always)
+			if err != nil {
+				w.tb.Fatal(err)
+			}
+			pools = pools[1:]
+			for _, child := range x.Children {
+				pools = append(pools, child.Pool)
+			}
+			claim, claims := entries[ledger.Pool{Tree: tree, Name: x.Pool}]
+			if promised := claims && claim.Promised() > 0; promised != (x.Guarantee != nil) {
+				w.tb.Fatalf("pool %s: the ledger has a claim: %v; explained: %+v", x.Pool, promised, x.Guarantee)
+			}
+			if x.Guarantee == nil {
+				continue
+			}
+			g, held := x.Guarantee, int64(0)
+			inside, _ := w.PoolDemand(core.TreeID(id), x.Pool)
+			for _, op := range inside.Operations {
+				for _, j := range w.JobsOf(op) {
+					if j.Tree == core.TreeID(id) {
+						held += j.Resources[g.Resource]
+					}
+				}
+			}
+			if g.Resource != claim.Resource || g.Amount != claim.Promised() || g.Due != claim.Due() || g.Got != held || g.Short != max(g.Due-held, 0) {
+				w.tb.Fatalf("pool %s: its jobs hold %d, the ledger has %+v, explained is %+v", x.Pool, held, claim, g)
+			}
+			if claim.Total == 0 {
+				continue // seconds of an empty tree
+			}
+			due, causes, _ := books.Seconds(ledger.Pool{Tree: tree, Name: x.Pool})
+			short := 0.0
+			for _, part := range causes {
+				short += part
+			}
+			if total := float64(claim.Total); math.Abs(due*total-float64(g.Due)) > 1e-6*total || math.Abs(short*total-float64(g.Short)) > 1e-6*total {
+				w.tb.Fatalf("pool %s: in a second the ledger enters %v due and %v short, explained is %+v", x.Pool, due*total, short*total, g)
+			}
+		}
+	}
+}
+
+func TestRoomKeptForAGangIsNotGot(t *testing.T) {
+	w := newWorld(t, "pools: {research: {strong_guarantee_resources: {cpu: 4}}}")
+	w.addNode(0, 2)
+	w.addNode(1, 20)
+	w.mustStart("{pool: research, is_gang: true, tasks: {a: {job_count: 4, cpu_limit: 1, memory_limit: 512MiB}}}")
+	w.pass(time.Second)
+	w.beat(0)
+	w.pass(time.Second)
+	if !w.Assembles() || len(w.jobs) != 0 {
+		t.Fatalf("a gang assembles: %v; %d jobs run", w.Assembles(), len(w.jobs))
+	}
+	w.checkGuarantees()
+	x, err := w.look().Pool("default", "research", always)
+	if g := x.Guarantee; err != nil || g.Due != 4_00 || g.Got != 0 || g.Short != 4_00 {
+		t.Errorf("%v, %+v", err, g)
+	}
+	w.beat(1)
+	w.pass(time.Second)
+	w.checkGuarantees()
+	x, err = w.look().Pool("default", "research", always)
+	if g := x.Guarantee; err != nil || g.Got != 4_00 || g.Short != 0 {
+		t.Errorf("%v, %+v", err, g)
+	}
 }
 
 // TestPropertyAmountsAreThoseOfJobs is W5: what limits and nodes show is a recount over jobs.
