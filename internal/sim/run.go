@@ -57,6 +57,9 @@ type Options struct {
 	// Enough, if not nil, is called after every update of fair shares. The run ends
 	// when it returns true.
 	Enough func() bool
+	// Pace, if not nil, is called again and again, at least after every update. It may wait; the run
+	// does not depend on it.
+	Pace func()
 }
 
 // Bounds end a run that grows too large, with a [BoundError]. Zero means no bound.
@@ -321,8 +324,8 @@ func (r *run) happens(input core.Input) {
 
 // loop advances time until the end.
 func (r *run) loop(ctx context.Context) error {
-	const between = 4096
-	check := 0
+	const between, breath = 4096, 64
+	check, pace := 0, 0
 	for steps := 0; !r.ended && r.err == nil; steps++ {
 		if steps >= check {
 			check = steps + between
@@ -330,6 +333,10 @@ func (r *run) loop(ctx context.Context) error {
 				return fmt.Errorf("stopped at %s: %w", document.FormatDuration(r.now), err)
 			}
 			r.bound("events happen", steps, r.options.Bounds.Events)
+		}
+		if steps >= pace && r.options.Pace != nil {
+			pace = steps + breath
+			r.options.Pace()
 		}
 		steps += r.passBeats()
 		r.step()
@@ -431,6 +438,9 @@ func (r *run) update() {
 	r.settleClosing()
 	r.queue.push(r.now+r.scenario.UpdatePeriod, kindUpdate, 0, 0)
 	r.report()
+	if r.options.Pace != nil {
+		r.options.Pace()
+	}
 	if r.options.Enough != nil && r.options.Enough() {
 		r.queue.push(r.now, kindEnd, 0, 0)
 		return

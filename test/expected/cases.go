@@ -3,6 +3,7 @@ package expected
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 )
@@ -20,6 +21,9 @@ func RunProperties(m *testing.M, cases int) int {
 		if err := flag.Set(casesFlag, strconv.Itoa(Fewer(cases))); err != nil {
 			panic(err)
 		}
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // histories are small and many: most of the heap is garbage
 	}
 	return m.Run()
 }

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,15 +71,34 @@ func Example(t testing.TB, file, below string) string {
 	return example
 }
 
-// Document parses YAML or JSON in a test. Its parameter is what testing and rapid have in common.
+// documents are what Document has parsed: histories of a property have the same ones again and again.
+var documents = struct {
+	sync.Mutex
+	known map[string]document.Value
+}{known: map[string]document.Value{}}
+
+// mostDocuments is the number of documents that are remembered.
+const mostDocuments = 4096
+
+// Document parses YAML or JSON in a test. Its parameter is what testing and rapid have in common. Nobody may
+// change the value: others may have it too.
 func Document(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }, text string) document.Value {
 	t.Helper()
+	documents.Lock()
+	defer documents.Unlock()
+	if v, known := documents.known[text]; known {
+		return v
+	}
 	v, err := notation.ParseYAML("", []byte(text))
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
+	if len(documents.known) == mostDocuments {
+		clear(documents.known)
+	}
+	documents.known[text] = v
 	return v
 }

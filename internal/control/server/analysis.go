@@ -66,20 +66,20 @@ var (
 	lookingBack = effort{5, 30 * time.Second}
 )
 
-// analyse runs a question of a user on a worker. The question must stop soon after proceed returns
-// false.
-func (s *Server) analyse(ctx context.Context, user string, e effort, question func(proceed func() bool) error) error {
+// analyse runs a question of a user on a worker. The question must call proceed or pace of the worker often, and stop
+// soon after its context ends.
+func (s *Server) analyse(ctx context.Context, user string, e effort, question func(*worker) error) error {
 	deadline := time.Now().Add(busyPatience)
 	if err := s.analyses.admit(ctx, s, user, e.cost, deadline); err != nil {
 		return err
 	}
-	began := time.Now()
-	defer func() { s.analyses.done(user, time.Since(began), s.settings()) }()
+	w := s.newWorker(ctx, e)
+	defer func() { s.analyses.done(user, w.release()) }()
 	if err := s.calm(ctx, deadline); err != nil {
 		return err
 	}
-	end := time.Now().Add(e.budget)
-	return question(func() bool { return ctx.Err() == nil && time.Now().Before(end) })
+	w.since = time.Now()
+	return w.verdict(question(w))
 }
 
 // admit waits until the user and a worker are free.
@@ -132,8 +132,9 @@ func (a *analyses) admit(ctx context.Context, s *Server, user string, cost int, 
 	}
 }
 
-// done ends a question. The next one waits so long that analyses stay below their part of a core.
-func (a *analyses) done(user string, took time.Duration, settings *Settings) {
+// done ends a question. The next one waits for the rest that this one owes, so that analyses stay below their
+// part of a core.
+func (a *analyses) done(user string, rest time.Duration) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.running--
@@ -147,10 +148,8 @@ func (a *analyses) done(user string, took time.Duration, settings *Settings) {
 			delete(a.users, name)
 		}
 	}
-	if cpu := settings.AnalysisCPU; cpu > 0 && cpu < 1 {
-		if free := time.Now().Add(min(time.Duration(float64(took)*(1/cpu-1)), longestPause)); free.After(a.free) {
-			a.free = free
-		}
+	if free := time.Now().Add(min(rest, longestPause)); rest > 0 && free.After(a.free) {
+		a.free = free
 	}
 	close(a.changed)
 	a.changed = make(chan struct{})
@@ -163,11 +162,11 @@ func (s *Server) calm(ctx context.Context, deadline time.Time) error {
 		if t == nil {
 			return s.refusal()
 		}
-		if len(t.requests) <= s.settings().SoftQueue && !t.stalled() {
+		if !s.isStrained() {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: the scheduler is overloaded, or its store does not answer", ErrBusy)
+			return errStrained
 		}
 		select {
 		case <-time.After(pausePeriod):

@@ -21,15 +21,13 @@ type Answer[T any] struct {
 // it may be newer than the glass: then it answers on a fresh one.
 //
 // A question about a past moment is answered on a glass of the journal.
-func question[T any](ctx context.Context, s *Server, user string, e effort, asOf time.Time, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
+func question[T any](ctx context.Context, s *Server, user string, e effort, asOf time.Time, f func(*why.Scene, *worker) (T, error)) (a Answer[T], err error) {
 	if !asOf.IsZero() {
-		err = s.analyse(ctx, user, lookingBack, func(proceed func() bool) (err error) {
-			bounded, cancel := context.WithTimeout(ctx, lookingBack.budget)
-			defer cancel()
-			if a.Glass, err = s.lookBack(bounded, asOf); err != nil {
-				return inTime(ctx, err, lookingBack)
+		err = s.analyse(ctx, user, lookingBack, func(w *worker) (err error) {
+			if a.Glass, err = s.lookBack(w, asOf); err != nil {
+				return err
 			}
-			a.Value, err = f(a.Glass.scene(), proceed)
+			a.Value, err = f(a.Glass.scene(w), w)
 			return err
 		})
 		return a, err
@@ -38,8 +36,8 @@ func question[T any](ctx context.Context, s *Server, user string, e effort, asOf
 		if a.Glass, err = s.look(ctx, fresh); err != nil {
 			return a, err
 		}
-		err = s.analyse(ctx, user, e, func(proceed func() bool) (err error) {
-			a.Value, err = f(a.Glass.scene(), proceed)
+		err = s.analyse(ctx, user, e, func(w *worker) (err error) {
+			a.Value, err = f(a.Glass.scene(w), w)
 			return err
 		})
 		var pool *core.PoolError
@@ -47,19 +45,16 @@ func question[T any](ctx context.Context, s *Server, user string, e effort, asOf
 			break
 		}
 	}
-	if errors.Is(err, why.ErrStopped) {
-		err = fmt.Errorf("%w: the answer takes longer than %v", ErrBusy, e.budget)
-	}
 	return a, err
 }
 
 // ExplainOperation explains what an operation that has not ended waits for. With sole, it finds out
 // which blockers alone keep its jobs from starting. asOf is a moment of the journal; zero means now.
 func (s *Server) ExplainOperation(ctx context.Context, user string, id core.OperationID, sole bool, asOf time.Time) (Answer[*why.Operation], error) {
-	a, err := question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
+	a, err := question(ctx, s, user, explaining, asOf, func(scene *why.Scene, w *worker) (*why.Operation, error) {
 		x, err := scene.Operation(id)
 		if err == nil && sole {
-			scene.Sole(x.Blockers, proceed)
+			scene.Sole(x.Blockers, w.proceed)
 		}
 		return x, err
 	})
@@ -79,17 +74,17 @@ func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Questio
 	if q.By > 0 {
 		e = goingAhead
 	}
-	a, err := question(ctx, s, user, e, time.Time{}, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
+	a, err := question(ctx, s, user, e, time.Time{}, func(scene *why.Scene, w *worker) (*why.Advice, error) {
 		var failed error
 		q.Ahead = func(c *core.Core, gates why.Gates, id core.OperationID) (int, time.Time) {
 			base := ahead.Base{
-				Core: c, Now: scene.AsOf(), Gates: gates, UpdatePeriod: settings.UpdatePeriod, HeartbeatPeriod: settings.HeartbeatPeriod,
+				Core: c, Now: scene.AsOf(), Gates: gates, UpdatePeriod: settings.UpdatePeriod, HeartbeatPeriod: settings.HeartbeatPeriod, Pace: w.pace,
 			}
-			starts, first, err := ahead.StartsBy(ctx, base, id, q.By)
+			starts, first, err := ahead.StartsBy(w.ctx, base, id, q.By)
 			failed = errors.Join(failed, err)
 			return starts, first
 		}
-		x, err := scene.Advise(q, func() bool { return failed == nil && proceed() })
+		x, err := scene.Advise(q, func() bool { return failed == nil && w.proceed() })
 		return x, errors.Join(err, failed)
 	})
 	if errors.Is(err, core.ErrNoOperation) {
@@ -100,14 +95,14 @@ func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Questio
 
 // ExplainPool explains what a pool demands and does not have.
 func (s *Server) ExplainPool(ctx context.Context, user, tree, pool string, asOf time.Time) (Answer[*why.Pool], error) {
-	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
-		return scene.Pool(tree, pool, proceed)
+	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, w *worker) (*why.Pool, error) {
+		return scene.Pool(tree, pool, w.proceed)
 	})
 }
 
 // ExplainJob explains a running job.
 func (s *Server) ExplainJob(ctx context.Context, user string, id core.JobID) (Answer[*why.Job], error) {
-	return question(ctx, s, user, explaining, time.Time{}, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
+	return question(ctx, s, user, explaining, time.Time{}, func(scene *why.Scene, _ *worker) (*why.Job, error) { return scene.Job(id) })
 }
 
 // Cluster explains what all trees demand and do not have.
@@ -119,13 +114,13 @@ type Cluster struct {
 // ExplainCluster explains what waits in the whole cluster.
 func (s *Server) ExplainCluster(ctx context.Context, user string, asOf time.Time) (Answer[*Cluster], error) {
 	trees := s.Trees()
-	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
+	return question(ctx, s, user, explaining, asOf, func(scene *why.Scene, w *worker) (*Cluster, error) {
 		x := &Cluster{Gates: scene.Gates()}
 		for _, name := range scene.Trees() {
 			if _, there := trees.Find(name); !there && asOf.IsZero() {
 				continue
 			}
-			root, err := scene.Pool(name, core.RootName, proceed)
+			root, err := scene.Pool(name, core.RootName, w.proceed)
 			if err != nil {
 				return nil, err
 			}

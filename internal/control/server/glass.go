@@ -29,8 +29,14 @@ type Glass struct {
 	// updates and heartbeats.
 	names   map[core.OperationID]string
 	periods [2]time.Duration
-	// scene runs the round that all questions share, when the first one is asked.
-	scene func() *why.Scene
+	once    sync.Once
+	shared  *why.Scene
+}
+
+// scene returns the round that all questions share. The first one runs it, at its pace.
+func (g *Glass) scene(w *worker) *why.Scene {
+	g.once.Do(func() { g.shared = why.LookSlowly(g.core, g.AsOf, g.gates, w.proceed) })
+	return g.shared
 }
 
 // glassCase holds the current glass.
@@ -105,9 +111,7 @@ func (s *Server) dropGlass() {
 
 // makeGlass forks the core. It runs on the loop.
 func (t *term) makeGlass() *Glass {
-	g := &Glass{AsOf: t.now, Epoch: t.epoch, Revision: t.revision, made: time.Now(), core: t.core.Fork(), gates: t.gates()}
-	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, g.gates) })
-	return g
+	return &Glass{AsOf: t.now, Epoch: t.epoch, Revision: t.revision, made: time.Now(), core: t.core.Fork(), gates: t.gates()}
 }
 
 // gates returns the reasons outside the core for which nodes get no jobs; schedule applies the

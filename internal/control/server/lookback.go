@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
-	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/sim/ahead"
 )
 
@@ -28,7 +26,7 @@ type past struct {
 
 // lookBack returns the glass of a past moment: the journal is replayed up to it, off the loop. It is the state
 // after the last record that is not later.
-func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error) {
+func (s *Server) lookBack(w *worker, moment time.Time) (*Glass, error) {
 	s.past.mutex.Lock()
 	defer s.past.mutex.Unlock()
 	if g := s.past.glass; g != nil && s.past.asked.Equal(moment) {
@@ -43,7 +41,7 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 	}
 	defer file.Close()
 	p := journal.NewPlayer(file)
-	past, err := replayTo(ctx, p, moment)
+	past, err := replayTo(w, p, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +53,6 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 		}
 	}
 	g.periods = [2]time.Duration{p.Header.UpdatePeriod, p.Header.HeartbeatPeriod}
-	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, g.gates) })
 	if !past {
 		return g, nil // the moment may get more records
 	}
@@ -71,14 +68,14 @@ func (s *Server) lookBack(ctx context.Context, moment time.Time) (*Glass, error)
 	return g, nil
 }
 
-// stepsPerLook is the number of records between two looks at the context.
-const stepsPerLook = 256
+// stepsPerLook is the number of records between two pauses.
+const stepsPerLook = 16
 
 // replayTo plays a journal up to a moment, and reports whether the journal goes on after it.
-func replayTo(ctx context.Context, p *journal.Player, moment time.Time) (past bool, err error) {
+func replayTo(w *worker, p *journal.Player, moment time.Time) (past bool, err error) {
 	for steps := 0; ; steps++ {
-		if steps%stepsPerLook == 0 && ctx.Err() != nil {
-			return false, ctx.Err()
+		if steps%stepsPerLook == 0 && !w.proceed() {
+			return false, w.ctx.Err()
 		}
 		if next := p.Next(); next.After(moment) {
 			past = true
@@ -109,8 +106,8 @@ func (g *Glass) NameOf(s *Server, id core.OperationID) string {
 	return fmt.Sprintf("operation %d", id)
 }
 
-// base returns what a run ahead from the glass starts with.
-func (g *Glass) base(s *Server) ahead.Base {
+// base returns what a run ahead from the glass starts with. It goes at the pace of a worker.
+func (g *Glass) base(s *Server, w *worker) ahead.Base {
 	settings := s.settings()
 	update, heartbeat := settings.UpdatePeriod, settings.HeartbeatPeriod
 	if g.names != nil {
@@ -118,7 +115,7 @@ func (g *Glass) base(s *Server) ahead.Base {
 	}
 	return ahead.Base{
 		Core: g.core, Now: g.AsOf, Gates: g.gates, UpdatePeriod: update, HeartbeatPeriod: heartbeat,
-		Name: func(id core.OperationID) string { return g.NameOf(s, id) },
+		Name: func(id core.OperationID) string { return g.NameOf(s, id) }, Pace: w.pace,
 	}
 }
 

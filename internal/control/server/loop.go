@@ -214,16 +214,21 @@ func (t *term) loop(ctx context.Context) error {
 	defer window.close()
 	t.held.wake = time.NewTimer(time.Hour)
 	defer t.held.wake.Stop()
+	meter := loopMeter{measured: time.Now()}
 	for {
 		due := false
+		meter.rest(time.Now())
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case r := <-t.requests:
+			meter.wake(time.Now())
 			t.serve(r)
 			t.drain()
 		case <-update.C:
 			began := time.Now()
+			meter.wake(began)
+			t.busy.Store(meter.part(began) > busyLoop)
 			if t.server.holdsLease() {
 				t.tick(began)
 			} else {
@@ -232,6 +237,7 @@ func (t *term) loop(ctx context.Context) error {
 			}
 			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
 		case result := <-t.committed:
+			meter.wake(time.Now())
 			if result.err != nil {
 				return result.err
 			}
@@ -239,8 +245,10 @@ func (t *term) loop(ctx context.Context) error {
 			t.send()
 			due = true // requests that came meanwhile have waited long enough
 		case <-window.passed():
+			meter.wake(time.Now())
 			due = true
 		case <-t.held.wake.C:
+			meter.wake(time.Now())
 			t.endHolds()
 		}
 		t.offer()

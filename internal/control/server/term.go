@@ -35,6 +35,8 @@ type term struct {
 	// stalledSince is when the commit in flight started, in nanoseconds after the
 	// server's start; zero if there is none. Any goroutine may read it.
 	stalledSince atomic.Int64
+	// busy reports whether the loop worked for more than busyLoop of the time before its last update.
+	busy atomic.Bool
 
 	now    time.Time
 	steady steadyClock

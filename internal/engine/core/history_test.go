@@ -103,7 +103,6 @@ func (w *world) setTrees(pools string) {
 
 // take processes the core's decisions.
 func (w *world) take() {
-	w.tb.Helper()
 	if w.onTake != nil {
 		w.onTake()
 	}
@@ -174,7 +173,6 @@ func (w *world) addNode(id NodeID, cpu int64, tags ...string) {
 // beat sends a heartbeat of a node. Jobs that are being stopped report their end
 // with the next one.
 func (w *world) beat(id NodeID, finished ...Finished) {
-	w.tb.Helper()
 	for _, f := range finished {
 		w.end(f.Job)
 		w.reported[f.Job] = true
@@ -193,7 +191,6 @@ func (w *world) beat(id NodeID, finished ...Finished) {
 }
 
 func (w *world) pass(d time.Duration) {
-	w.tb.Helper()
 	w.now = w.now.Add(d)
 	_ = w.do(&UpdateInput{}) // never refused
 	w.take()

@@ -247,12 +247,12 @@ const (
 
 // Advise searches for the least changes that let an operation start jobs in a
 // round. It tests every change on a fork. When proceed returns false it stops, and
-// the answer names what was not tried.
+// the answer names what was not tried. proceed is called often and may wait.
 func (s *Scene) Advise(q Question, proceed func() bool) (*Advice, error) {
 	if closed := s.gates.Cluster; len(closed) > 0 && q.By == 0 {
 		open := s.gates
 		open.Cluster = nil
-		a, err := Look(s.before.Fork(), s.now, open).Advise(q, proceed)
+		a, err := LookSlowly(s.before.Fork(), s.now, open, proceed).Advise(q, proceed)
 		if err != nil {
 			return nil, err
 		}

@@ -38,11 +38,19 @@ type kindStarts struct {
 
 // Look runs a round on forks of a core. The scene owns the core from then on.
 func Look(c *core.Core, now time.Time, gates Gates) *Scene {
+	return LookSlowly(c, now, gates, func() bool { return true })
+}
+
+// LookSlowly is Look for a caller that must not work without pauses: it calls pace, which may wait,
+// between heartbeats. What pace returns does not matter: a scene is always whole.
+func LookSlowly(c *core.Core, now time.Time, gates Gates, pace func() bool) *Scene {
 	s := &Scene{now: now, before: c, core: c.Fork(), gates: gates, closed: gates.closed(), started: map[kindKey]*kindStarts{}}
 	var out core.Decisions
+	pace()
 	update(s.core, now, &out)
+	pace()
 	s.after = s.core.Fork()
-	round(s.after, now, &s.gates, &out)
+	round(s.after, now, &s.gates, &out, pace)
 	s.starts, s.stops = out.Started, out.Stopped
 	for i := range s.starts {
 		start := &s.starts[i]
@@ -65,8 +73,8 @@ func update(c *core.Core, now time.Time, out *core.Decisions) {
 	_ = c.Apply(now, &core.UpdateInput{}, out) // never refused
 }
 
-// round sends a heartbeat of every open node.
-func round(c *core.Core, now time.Time, gates *Gates, out *core.Decisions) {
+// round sends a heartbeat of every open node. It calls pace between them.
+func round(c *core.Core, now time.Time, gates *Gates, out *core.Decisions, pace func() bool) {
 	if len(gates.Cluster) > 0 {
 		return
 	}
@@ -74,6 +82,7 @@ func round(c *core.Core, now time.Time, gates *Gates, out *core.Decisions) {
 	for _, id := range c.OpenNodes() {
 		if closed == nil || !closed(id) {
 			_ = c.Apply(now, &core.HeartbeatInput{Node: id}, out) // never refused
+			pace()
 		}
 	}
 }

@@ -85,6 +85,7 @@ func (a *adviser) try(changes ...Change) *trial {
 		}
 	}
 	t.after = s.before.Fork()
+	a.proceed()
 	for _, input := range t.inputs {
 		if t.refused = t.after.Apply(t.at, input, &t.out); t.refused != nil {
 			return t
@@ -95,7 +96,7 @@ func (a *adviser) try(changes ...Change) *trial {
 		return t
 	}
 	update(t.after, t.at, &t.out)
-	round(t.after, t.at, &gates, &t.out)
+	round(t.after, t.at, &gates, &t.out, a.proceed)
 	for i := range t.out.Started {
 		if start := &t.out.Started[i]; start.Operation == t.operation {
 			if t.starts == 0 {

@@ -9,7 +9,7 @@ const mostSole = 8
 
 // Sole finds out, for the first blockers of an operation, whether the removal of
 // each alone lets its jobs start: on a fork without the blocker it runs a round.
-// Then it ranks the list again. It stops when proceed returns false.
+// Then it ranks the list again. It stops when proceed returns false; proceed may wait.
 func (s *Scene) Sole(list []Blocker, proceed func() bool) {
 	tried := 0
 	for i := range list {
@@ -17,7 +17,7 @@ func (s *Scene) Sole(list []Blocker, proceed func() bool) {
 		if b.Sole != SoleUnknown || tried == mostSole || !proceed() {
 			continue
 		}
-		starts, ok := s.without(b)
+		starts, ok := s.without(b, proceed)
 		if !ok {
 			continue
 		}
@@ -32,7 +32,7 @@ func (s *Scene) Sole(list []Blocker, proceed func() bool) {
 
 // without counts the jobs of a blocker's kind that start in a round on a fork
 // without it. ok is false if there is no change that removes it.
-func (s *Scene) without(b *Blocker) (starts int, ok bool) {
+func (s *Scene) without(b *Blocker, pace func() bool) (starts int, ok bool) {
 	gates := s.gates
 	var inputs []core.Input
 	lift := core.LiftInput{
@@ -93,7 +93,7 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 	}
 	out.Reset()
 	update(fork, s.now, &out)
-	round(fork, s.now, &gates, &out)
+	round(fork, s.now, &gates, &out, pace)
 	anyTask := b.Code.Class() == ClassState || b.Code.Class() == ClassGate
 	for _, start := range out.Started {
 		if start.Operation == b.owner && (anyTask || start.Tree == b.tree && start.Task == b.task) {

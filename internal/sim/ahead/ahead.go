@@ -36,6 +36,8 @@ type Base struct {
 	HeartbeatPeriod, UpdatePeriod time.Duration
 	// Name returns what users call an operation.
 	Name func(core.OperationID) string
+	// Pace, if not nil, is called every few hundred microseconds of work. It may wait; no answer depends on it.
+	Pace func()
 }
 
 // Plan is a question.
@@ -138,7 +140,9 @@ func run(ctx context.Context, base *Base, model *durations, plan *Plan, changed 
 	if changed {
 		s.Nodes, s.Events = plan.Nodes, plan.Events
 	}
-	result, err := sim.Resume(ctx, start, s, sim.Options{Bounds: sim.Bounds{Events: MaxEvents, RunningJobs: MaxRunningJobs}})
+	result, err := sim.Resume(ctx, start, s, sim.Options{
+		Bounds: sim.Bounds{Events: MaxEvents, RunningJobs: MaxRunningJobs}, Pace: base.Pace,
+	})
 	if err != nil {
 		var bound *sim.BoundError
 		if errors.As(err, &bound) {

@@ -151,6 +151,24 @@ func TestWithoutChangesNothingDiffers(t *testing.T) {
 	}
 }
 
+func TestNoAnswerDependsOnThePace(t *testing.T) {
+	l := busy(t)
+	const question = "{for: 2h, changes: [{pool: research, set: {resource_limits/cpu: 60}}]}"
+	plan, err := ahead.Read(expected.Document(t, question), "q.yaml", l.names())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, paced := l.base(), 0
+	base.Pace = func() { paced++ }
+	slow, err := ahead.Run(context.Background(), base, plan)
+	if err != nil || !reflect.DeepEqual(slow, l.ask(question)) {
+		t.Errorf("%v, %+v", err, slow)
+	}
+	if paced < 1000 { // two runs of 720 updates each
+		t.Errorf("it paused only %d times", paced)
+	}
+}
+
 func TestAHigherLimitFinishesEarlier(t *testing.T) {
 	l := busy(t)
 	before, _ := l.Hash()

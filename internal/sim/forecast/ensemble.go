@@ -87,8 +87,6 @@ type Ensemble struct {
 	// Only, if not nil, chooses the operations to answer for. A replica stops when they
 	// have ended, which changes no answer.
 	Only func(core.OperationID) bool
-	// Pace, if not nil, is called every few milliseconds of work. It may wait.
-	Pace func()
 }
 
 // Started reports whether a job of an operation has started already.
@@ -134,13 +132,9 @@ func (e *Ensemble) replica(ctx context.Context, durations sim.Durations, into *t
 		Statistics: scenario.Statistics{Period: horizon, Samples: 1},
 	}
 	options := sim.Options{
-		Bounds: sim.Bounds{Events: maxEvents, RunningJobs: maxRunningJobs},
-		Enough: func() bool {
-			if e.Pace != nil {
-				e.Pace()
-			}
-			return into.open == 0
-		},
+		Bounds:  sim.Bounds{Events: maxEvents, RunningJobs: maxRunningJobs},
+		Enough:  func() bool { return into.open == 0 },
+		Pace:    e.Pace,
 		Decided: func(now time.Time, _ core.Input, out *core.Decisions) { into.watch(now.Sub(e.Now).Seconds(), out) },
 	}
 	_, err := sim.Resume(ctx, start, s, options)
