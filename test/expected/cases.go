@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // casesFlag is the flag with the number of cases per property.
@@ -28,14 +29,29 @@ func RunProperties(m *testing.M, cases int) int {
 	return m.Run()
 }
 
-// Tenth makes the costly properties of a test try a tenth of the cases of others.
-func Tenth(tb testing.TB) {
+// Cases returns how many cases each property tries.
+func Cases(tb testing.TB) int {
 	tb.Helper()
-	cases := flag.Lookup(casesFlag)
-	all, err := strconv.Atoi(cases.Value.String())
+	cases, err := strconv.Atoi(flag.Lookup(casesFlag).Value.String())
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return cases
+}
+
+// Seed returns the seed of tests that draw without rapid, by the same rule: RAPID_SEED, or the time if that is
+// not set or zero.
+func Seed() uint64 {
+	if seed, err := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64); err == nil && seed != 0 {
+		return seed
+	}
+	return uint64(time.Now().UnixNano())
+}
+
+// Tenth makes the costly properties of a test try a tenth of the cases of others.
+func Tenth(tb testing.TB) {
+	tb.Helper()
+	cases, all := flag.Lookup(casesFlag), Cases(tb)
 	_ = cases.Value.Set(strconv.Itoa(max(all/10, 1)))
 	tb.Cleanup(func() { _ = cases.Value.Set(strconv.Itoa(all)) })
 }
