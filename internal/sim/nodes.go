@@ -51,20 +51,20 @@ func (r *run) makeNodes() {
 
 // places returns when in the period each node reports: nodes that the core had
 // at the start keep their time, others get a random one.
-func (r *run) places(known int) []place {
+func (r *run) places(known int) []core.Beat {
 	seed := distribution.Seed(r.scenario.Seed).Named("heartbeats")
-	var places []place
+	var places []core.Beat
 	for i := range r.nodes {
 		id := core.NodeID(i)
 		if i < known {
 			if r.pulses[i].alive {
-				places = append(places, place{r.start.phase(id, r.scenario), id})
+				places = append(places, core.Beat{After: r.start.phase(id, r.scenario), Node: id})
 			}
 			continue
 		}
 		stream := seed.At(i).Stream()
 		offset := stream.Float64() * float64(r.scenario.HeartbeatPeriod)
-		places = append(places, place{time.Duration(offset).Truncate(time.Millisecond), id})
+		places = append(places, core.Beat{After: time.Duration(offset).Truncate(time.Millisecond), Node: id})
 	}
 	return places
 }

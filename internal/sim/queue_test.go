@@ -81,10 +81,10 @@ func BenchmarkQueue(b *testing.B) {
 
 // randomRing returns a ring with nodes at random places.
 func randomRing(nodes int, period time.Duration, seed distribution.Seed) ring {
-	places := make([]place, nodes)
+	places := make([]core.Beat, nodes)
 	for i := range places {
 		stream := seed.At(i).Stream()
-		places[i] = place{time.Duration(stream.Float64() * float64(period)), core.NodeID(i)}
+		places[i] = core.Beat{After: time.Duration(stream.Float64() * float64(period)), Node: core.NodeID(i)}
 	}
 	return newRing(places, period)
 }

@@ -14,20 +14,15 @@ import (
 // heartbeats of a large cluster in order costs nothing.
 type ring struct {
 	period time.Duration
-	places []place // by offset, then by node
-	next   int     // index in places
+	places []core.Beat // by offset, then by node
+	next   int         // index in places
 	lap    time.Duration
 }
 
-type place struct {
-	offset time.Duration
-	node   core.NodeID
-}
-
 // newRing sorts nodes by their places.
-func newRing(places []place, period time.Duration) ring {
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.node, b.node))
+func newRing(places []core.Beat, period time.Duration) ring {
+	slices.SortFunc(places, func(a, b core.Beat) int {
+		return cmp.Or(cmp.Compare(a.After, b.After), cmp.Compare(a.Node, b.Node))
 	})
 	return ring{period: period, places: places}
 }
@@ -37,19 +32,25 @@ func (r *ring) at() time.Duration {
 	if len(r.places) == 0 {
 		return scenario.Forever
 	}
-	return r.lap + r.places[r.next].offset
+	return r.lap + r.places[r.next].After
 }
 
-// peek returns the node whose heartbeat is next.
-func (r *ring) peek() core.NodeID { return r.places[r.next].node }
+// row returns a number of heartbeats from the next one on, of the same period. Their
+// times count from its start.
+func (r *ring) row() []core.Beat { return r.places[r.next:min(r.next+256, len(r.places))] }
 
 // take returns the node whose heartbeat is next and advances to the one after it.
 func (r *ring) take() core.NodeID {
-	node := r.places[r.next].node
-	if r.next++; r.next == len(r.places) {
+	node := r.places[r.next].Node
+	r.skip(1)
+	return node
+}
+
+// skip advances over a number of heartbeats of the period.
+func (r *ring) skip(count int) {
+	if r.next += count; r.next == len(r.places) {
 		r.next, r.lap = 0, r.lap+r.period
 	}
-	return node
 }
 
 // skipTo skips all heartbeats before a moment, which is not before the next one.
@@ -58,8 +59,8 @@ func (r *ring) skipTo(moment time.Duration) {
 		return
 	}
 	r.lap = moment / r.period * r.period
-	r.next, _ = slices.BinarySearchFunc(r.places, moment-r.lap, func(p place, offset time.Duration) int {
-		return cmp.Compare(p.offset, offset)
+	r.next, _ = slices.BinarySearchFunc(r.places, moment-r.lap, func(b core.Beat, offset time.Duration) int {
+		return cmp.Compare(b.After, offset)
 	})
 	if r.next == len(r.places) {
 		r.next, r.lap = 0, r.lap+r.period

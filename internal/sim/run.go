@@ -352,29 +352,43 @@ func (r *run) passBeats() (passed int) {
 		return 0
 	}
 	top := r.queue.top()
-	for beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind(); beat = r.ring.at() {
-		node := r.ring.peek()
-		if p := &r.pulses[node]; p.alive {
-			if p.news || p.closed || !r.core.PassHeartbeat(r.scenario.Start.Add(beat), node) {
-				break
-			}
-			r.now = beat
-			passed++
+	for beatsFirst(r.ring.at(), top) {
+		lap, row := r.ring.lap, r.ring.row()
+		if !r.pulses[row[0].Node].alive {
+			r.ring.skip(1)
+			continue
 		}
-		r.ring.take()
+		end := 0
+		for end < len(row) && r.pulses[row[end].Node] == (pulse{alive: true}) && beatsFirst(lap+row[end].After, top) {
+			end++
+		}
+		done := r.core.PassHeartbeats(r.scenario.Start.Add(lap), row[:end])
+		if done > 0 {
+			r.now = lap + row[done-1].After
+			r.ring.skip(done)
+			passed += done
+		}
+		if done < end || end == 0 {
+			break
+		}
 	}
 	r.work.Heartbeats += int64(passed)
 	return passed
+}
+
+// beatsFirst reports whether a heartbeat comes before an event of the queue.
+func beatsFirst(beat time.Duration, e *event) bool {
+	return beat < e.at || beat == e.at && kindHeartbeat < e.kind()
 }
 
 // step processes the next event: one from the queue, or the heartbeat that is due
 // before it. The queue always holds an update.
 func (r *run) step() {
 	top := r.queue.top()
-	if beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind() {
+	if beat := r.ring.at(); beatsFirst(beat, top) {
 		if !r.everyBeat && r.core.Idle() {
 			r.ring.skipTo(top.at)
-			if beat = r.ring.at(); beat > top.at || beat == top.at && top.kind() < kindHeartbeat {
+			if beat = r.ring.at(); !beatsFirst(beat, top) {
 				return
 			}
 		}

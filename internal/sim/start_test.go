@@ -76,7 +76,7 @@ func (r *run) present(moment time.Duration) *Start {
 	})
 	start.Phases = map[core.NodeID]time.Duration{}
 	for _, p := range r.ring.places {
-		start.Phases[p.node] = p.offset
+		start.Phases[p.Node] = p.After
 	}
 	start.Name = func(id core.OperationID) string { return lasting[id].name }
 	return start

@@ -4,7 +4,7 @@
 // drive it alike.
 //
 //	Apply                          applies an Input: the only way to change a core
-//	PassHeartbeat                  the same, for heartbeats that decide nothing
+//	PassHeartbeats                 the same, for heartbeats that decide nothing
 //	Picture, ExplainOperation, …   for readers, which may keep the results
 //	Fork, Hash                     an independent copy; a fingerprint of the state
 //
@@ -46,7 +46,11 @@ type Core struct {
 	trees       []*tree
 	defaultTree TreeID
 	nodes       []*node
-	pulses      []pulse // of nodes, by number
+	// calm and seenAt are, by node, what a heartbeat that decides nothing needs. They are
+	// lists of their own because most heartbeats of a large cluster are such: its place
+	// if it is online and has reported to this core, and when it last reported.
+	calm   []nodePlace
+	seenAt []time.Time
 	// operations are those that have not ended; nextOperation is larger than every
 	// identifier that was ever used.
 	operations    map[OperationID]*running
@@ -161,14 +165,6 @@ type node struct {
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
 	until     time.Time // when an awaited node goes offline; zero: like any other node
 	denied    scheduling.Classes
-}
-
-// pulse is the part of a node that a heartbeat needs that changes nothing. It is
-// separate because most heartbeats of a large cluster are such.
-type pulse struct {
-	seen time.Time
-	// calm is the node's place if it is online and has reported to this core.
-	calm nodePlace
 }
 
 // nodePlace is the tree of a node, which may be none, and its index there.

@@ -21,7 +21,7 @@ func (c *Core) Fork() *Core {
 	f.decisions, f.scratch, f.promised, f.painter = scheduling.Decisions{}, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.stirred, f.timed, f.suspects = slices.Clone(c.stirred), slices.Clone(c.timed), slices.Clone(c.suspects)
-	f.live, f.pulses = slices.Clone(c.live), slices.Clone(c.pulses)
+	f.live, f.calm, f.seenAt = slices.Clone(c.live), slices.Clone(c.calm), slices.Clone(c.seenAt)
 	f.nodes = make([]*node, len(c.nodes))
 	for i, n := range c.nodes {
 		if n != nil {
@@ -88,7 +88,7 @@ func (c *Core) Hash() ([sha256.Size]byte, error) {
 	}
 	for id, n := range c.nodes {
 		if n != nil {
-			fmt.Fprintln(h, id, n.name, n.resources, n.tags, n.tree, n.at, n.silent, n.awaited, n.until.UnixNano(), c.pulses[id].seen.UnixNano())
+			fmt.Fprintln(h, id, n.name, n.resources, n.tags, n.tree, n.at, n.silent, n.awaited, n.until.UnixNano(), c.seenAt[id].UnixNano())
 		}
 	}
 	for _, id := range c.live {

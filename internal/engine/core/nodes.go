@@ -26,10 +26,10 @@ func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource
 			c.trees[old.tree].nodesChanged = true
 		}
 	}
-	for len(c.pulses) < len(c.nodes) {
-		c.pulses = append(c.pulses, pulse{calm: nodePlace{tree: none}})
+	for len(c.calm) < len(c.nodes) {
+		c.calm, c.seenAt = append(c.calm, nodePlace{tree: none}), append(c.seenAt, time.Time{})
 	}
-	c.nodes[id], c.pulses[id].seen = fresh, now
+	c.nodes[id], c.seenAt[id] = fresh, now
 	c.rejoin(now, id, out)
 	c.calmDown(id)
 	return nil
@@ -101,8 +101,8 @@ func (c *Core) removeNode(now time.Time, id NodeID, out *Decisions) {
 	c.calmDown(id)
 }
 
-// calmDown makes the pulse of a node follow a change of its place or presence.
-func (c *Core) calmDown(id NodeID) { c.pulses[id].calm = c.calmOf(id) }
+// calmDown follows a change of the place or presence of a node.
+func (c *Core) calmDown(id NodeID) { c.calm[id] = c.calmOf(id) }
 
 func (c *Core) calmOf(id NodeID) nodePlace {
 	if n := c.nodes[id]; n != nil && !n.silent && !n.awaited {

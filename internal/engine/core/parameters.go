@@ -87,5 +87,5 @@ func (c *Core) LastSeen(id NodeID) time.Time {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return time.Time{}
 	}
-	return c.pulses[id].seen
+	return c.seenAt[id]
 }

@@ -16,7 +16,7 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 		return
 	}
 	n := c.nodes[id]
-	c.pulses[id].seen = now
+	c.seenAt[id] = now
 	if n.awaited || n.silent {
 		n.awaited = false
 		if n.silent {
@@ -49,7 +49,7 @@ func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
 func (c *Core) deadlineOf(id NodeID) (deadline time.Time) {
 	n := c.nodes[id]
 	if c.settings.NodeTimeout > 0 {
-		deadline = c.pulses[id].seen.Add(c.settings.NodeTimeout)
+		deadline = c.seenAt[id].Add(c.settings.NodeTimeout)
 	}
 	if n.awaited && !n.until.IsZero() && (deadline.IsZero() || n.until.Before(deadline)) {
 		deadline = n.until

@@ -18,7 +18,7 @@ func (c *Core) Verify() error {
 		}
 	}
 	for id := range c.nodes {
-		if at, calm := c.calmOf(NodeID(id)), c.pulses[id].calm; calm != at {
+		if at, calm := c.calmOf(NodeID(id)), c.calm[id]; calm != at {
 			report("node %d: its place is %v and not %v", id, at, calm)
 		}
 	}

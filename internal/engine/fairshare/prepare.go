@@ -48,13 +48,12 @@ func (e *Engine) preparePool(p *pool) {
 	if !p.sealed && (p.fitStamp > p.curveStamp || p.seen != p.bounds) {
 		e.stamp++
 		p.curveStamp, p.seen = e.stamp, p.bounds
-		zero := e.curveStart(p)
-		if p.slot != 0 {
-			parent := e.parentOf(p)
+		if p.slot != 0 { // nobody asks for the curve of the root
+			parent, zero := e.parentOf(p), e.curveStart(p)
 			parent.moved = append(parent.moved, p.slot)
 			parent.firstMoved = parent.firstMoved || zero != p.zero
+			p.zero = zero
 		}
-		p.zero = zero
 	}
 }
 

@@ -151,17 +151,20 @@ type classBounds struct {
 // allocation that crosses a bound is also safe, unless boundaryIn is set.
 //
 // It moves the cuts from their current positions, so its cost is proportional
-// to the distance. It needs two rounds, because an allocation may have to
-// cross the middle class.
+// to the distance. If it moves any, it needs a second round, because an allocation may
+// have to cross the middle class.
 func (t *Tree) rebalance(l *ledger, e *entitlement, b *classBounds) {
 	for range 2 {
-		t.balance(l, e, b, &b.aggressive, NonPreemptible)
-		t.balance(l, e, b, &b.normal, AggressivelyPreemptible)
+		moved := t.balance(l, e, b, &b.aggressive, NonPreemptible)
+		if !t.balance(l, e, b, &b.normal, AggressivelyPreemptible) && !moved {
+			return
+		}
 	}
 }
 
-// balance moves the cut between the class safe and the next one.
-func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resource.Shares, safe Class) {
+// balance moves the cut between the class safe and the next one, and reports whether it
+// has moved.
+func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resource.Shares, safe Class) (moved bool) {
 	cut, start := &l.firstAggressive, &l.oldest
 	usage := l.usage[NonPreemptible]
 	if safe == AggressivelyPreemptible {
@@ -182,7 +185,7 @@ func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resourc
 			break
 		}
 		t.reclass(l, at, safe+1)
-		*cut, usage = at, rest
+		*cut, usage, moved = at, rest, true
 	}
 	for at := *cut; at != none && t.allocations[at].class == safe+1; at = *cut {
 		grown := usage.Add(t.allocations[at].usage)
@@ -194,8 +197,9 @@ func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resourc
 			break
 		}
 		t.reclass(l, at, safe)
-		*cut, usage = t.allocations[at].after, grown
+		*cut, usage, moved = t.allocations[at].after, grown, true
 	}
+	return moved
 }
 
 // isBelow reports whether a usage is below a bound or guarded.

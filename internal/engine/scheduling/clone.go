@@ -104,7 +104,7 @@ func (t *Tree) Hash(h hash.Hash) {
 		n := &t.nodes[i]
 		w.amounts(n.limits)
 		w.amounts(n.usage)
-		w.number(t.pulses[i].preemptedAt.UnixNano())
+		w.number(t.pulses[i].lastPreempted().UnixNano())
 		w.number(n.overcommitted.UnixNano())
 		for _, id := range n.allocations {
 			w.number(int64(id))

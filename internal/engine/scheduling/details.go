@@ -192,7 +192,7 @@ type NodeDetails struct {
 // NodeDetails returns a node as of now.
 func (t *Tree) NodeDetails(at Node) NodeDetails {
 	n := &t.nodes[at]
-	d := NodeDetails{Limits: n.limits, Usage: n.usage, PreemptedAt: t.pulses[at].preemptedAt, Overcommitted: n.overcommitted}
+	d := NodeDetails{Limits: n.limits, Usage: n.usage, PreemptedAt: t.pulses[at].lastPreempted(), Overcommitted: n.overcommitted}
 	for _, id := range n.allocations {
 		a := &t.allocations[id]
 		if a.preempted {

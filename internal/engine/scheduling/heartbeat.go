@@ -79,7 +79,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	if len(t.misfits) > 0 {
 		t.scheduleMisfits(now, at, d)
 	}
-	if t.considersPreemption(now, at) {
+	if t.considersPreemption(now.UnixNano(), at) {
 		d.Preemptive = true
 		if !t.schedulePreemptively(now, at, StageAggressive, d) {
 			t.schedulePreemptively(now, at, StageNormal, d)
@@ -95,37 +95,54 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 // job, and nothing starves or it is too early to preempt again. Otherwise it returns
 // false and does nothing.
 func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
-	if t.excesses+len(t.guaranteed) > 0 || t.assembly.slot != none {
+	if !t.Passes(now.UnixNano(), at) && !t.findsFull(now.UnixNano(), at) {
 		return false
 	}
+	t.Passed(now.UnixNano(), at)
+	return true
+}
+
+// Passes reports whether PassHeartbeat processes a heartbeat of a node that is known
+// to have no room. It reads only the node's pulse, and Passed does not change its
+// answers for other nodes. now is in nanoseconds since 1970.
+func (t *Tree) Passes(now int64, at Node) bool {
 	p := &t.pulses[at]
-	starving := len(t.starving[0])+len(t.starving[1]) > 0
-	if starving && t.mayPreempt(now, p) {
+	return p.full == t.room && t.mayPass(now, p)
+}
+
+// mayPass reports whether a heartbeat of a node decides nothing if the node has no
+// room.
+func (t *Tree) mayPass(now int64, p *pulse) bool {
+	return t.excesses+len(t.guaranteed) == 0 && t.assembly.slot == none && (!t.isStarving() || !t.mayPreempt(now, p))
+}
+
+func (t *Tree) isStarving() bool { return len(t.starving[0])+len(t.starving[1]) > 0 }
+
+// findsFull is Passes for a node that may have no room. It notes that if it has none.
+func (t *Tree) findsFull(now int64, at Node) bool {
+	n, p := &t.nodes[at], &t.pulses[at]
+	if !t.mayPass(now, p) || n.overloaded || !n.overcommitted.IsZero() {
 		return false
 	}
-	if p.full != t.room {
-		n := &t.nodes[at]
-		if n.overloaded || !n.overcommitted.IsZero() {
-			return false
-		}
-		root, free := t.elements[0].pool, n.free()
-		switch {
-		case !free.Dominates(root.least) || !free.Dominates(t.settings.MinSpare):
-			p.full = t.room
-		case len(root.heap) > 0:
-			return false
-		}
+	root, free := t.elements[0].pool, n.free()
+	if !free.Dominates(root.least) || !free.Dominates(t.settings.MinSpare) {
+		p.full = t.room
+		return true
 	}
+	return len(root.heap) == 0
+}
+
+// Passed processes a heartbeat that PassHeartbeat would process.
+func (t *Tree) Passed(now int64, at Node) {
 	t.heartbeats++
-	if !starving {
+	if !t.isStarving() {
 		t.considersPreemption(now, at)
 	}
-	return true
 }
 
 // considersPreemption reports whether it is time to consider preemption on a node
 // again, and records that if it is.
-func (t *Tree) considersPreemption(now time.Time, at Node) bool {
+func (t *Tree) considersPreemption(now int64, at Node) bool {
 	p := &t.pulses[at]
 	if !t.mayPreempt(now, p) {
 		return false
@@ -135,8 +152,8 @@ func (t *Tree) considersPreemption(now time.Time, at Node) bool {
 }
 
 // mayPreempt reports whether it is time to consider preemption on a node again.
-func (t *Tree) mayPreempt(now time.Time, p *pulse) bool {
-	return p.preemptedAt.IsZero() || now.Sub(p.preemptedAt) > t.settings.Backoff.Value()
+func (t *Tree) mayPreempt(now int64, p *pulse) bool {
+	return p.preemptedAt == never || now-p.preemptedAt > int64(t.settings.Backoff.Value())
 }
 
 // setLeast sets the bound of a pool.

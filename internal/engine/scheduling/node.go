@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,11 +32,22 @@ type node struct {
 // pulse is the part of a node that a heartbeat needs that changes nothing. It is
 // separate because most heartbeats of a large, full cluster are such.
 type pulse struct {
-	preemptedAt time.Time // the last time preemption was considered
+	preemptedAt int64 // when preemption was last considered, in nanoseconds since 1970, or never
 	// full is the value of Tree.room when the node was found to have no room for
 	// any waiting job. It still has none if that has not changed.
 	full    uint32
 	changed bool // readers may have to be shown a new value; see TakeNodeChange
+}
+
+// never is the date of what has not happened.
+const never = math.MinInt64
+
+// lastPreempted returns when preemption was last considered; zero: never.
+func (p *pulse) lastPreempted() time.Time {
+	if p.preemptedAt == never {
+		return time.Time{}
+	}
+	return time.Unix(0, p.preemptedAt).UTC()
 }
 
 // stir notes that a node has changed.
@@ -74,11 +86,11 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 		at := t.freeNodes[last]
 		t.freeNodes = t.freeNodes[:last]
 		n.id, n.allocations = at, t.nodes[at].allocations[:0]
-		t.nodes[at], t.pulses[at] = n, pulse{changed: true}
+		t.nodes[at], t.pulses[at] = n, pulse{preemptedAt: never, changed: true}
 		return at
 	}
 	n.id = Node(len(t.nodes))
-	t.nodes, t.pulses = append(t.nodes, n), append(t.pulses, pulse{changed: true})
+	t.nodes, t.pulses = append(t.nodes, n), append(t.pulses, pulse{preemptedAt: never, changed: true})
 	return n.id
 }
 
