@@ -148,6 +148,7 @@ var permissions = map[string][]string{
 		"batch/jobs: get list watch",
 		"batch/cronjobs: get list watch",
 		"jobset.x-k8s.io/jobsets: get list watch",
+		"scheduling.k8s.io/podgroups/status: patch",
 		"scheduling.k8s.io/podgroups: get list watch",
 		"scheduling.x-k8s.io/podgroups: get list watch",
 		"/pods/binding: create",

@@ -177,7 +177,7 @@ func (c *controlPlane) startServer() (err error) {
 		"--etcd-servers=http://" + c.etcdAddress, "--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + file("certs"),
 		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
 		"--service-account-issuer=https://weir.test", "--token-auth-file=" + file("tokens.csv"), "--authorization-mode=RBAC",
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=10.0.0.0/24", "--feature-gates=GenericWorkload=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
 	}
 	if c.records {
 		arguments = append(arguments, "--audit-policy-file="+file("audit.yaml"), "--audit-log-path="+file("audit.log"))

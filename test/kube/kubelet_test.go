@@ -166,3 +166,10 @@ func (k *kubelets) checkLedger(t *testing.T) {
 		}
 	}
 }
+
+// freeze makes the kubelet of a node do nothing, or work again.
+func (k *kubelets) freeze(node string, frozen bool) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.frozen[node] = frozen
+}

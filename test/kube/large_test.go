@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/weirhq/weir/client"
-	"github.com/weirhq/weir/internal/command/app"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/pretender"
 	"github.com/weirhq/weir/internal/node/workload"
@@ -54,49 +52,23 @@ func newLarge(t *testing.T, pools string) *large {
 	if nodes == 0 {
 		t.Skipf("%s is not set: make e2e runs this test", largeVariable)
 	}
-	kubeconfig, err := plane.kubeconfigOf(adminToken)
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	if err := os.WriteFile(file, []byte(pools), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := config.Default()
-	c.Up.Kubernetes, c.Up.Kwok, c.Up.Port, c.Up.Pools = document.Some(true), document.Some(nodes), document.Some(0), document.Some(file)
+	c.Up.Kwok, c.Up.Pools = document.Some(nodes), document.Some(file)
 	c.Up.Resources = document.Some(resource.PartialOf(resource.Amounts{resource.CPU: 2_00, resource.Memory: 8 << 30, resource.UserSlots: 10}))
-	c.Scheduler.Kubernetes.Kubeconfig, c.Scheduler.TrustLoopback = document.Some(kubeconfig), document.Some(true)
-	ctx, cancel := context.WithCancel(context.Background())
 	began := time.Now()
-	up, err := app.NewUp(ctx, &c, "test", slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	ready := make(chan struct{})
-	up.Ready = func() error { close(ready); return nil }
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := up.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
 	l := &large{T: t, nodes: nodes}
+	w, stop := startUp(t, &c, largePatience)
 	t.Cleanup(func() {
 		began := time.Now()
-		cancel()
-		running.Wait()
+		stop()
 		t.Logf("everything is removed after %v", time.Since(began).Round(time.Millisecond))
 	})
-	select {
-	case <-ready:
-	case <-time.After(largePatience):
-		t.Fatal("it is not ready")
-	}
 	t.Logf("%d nodes are ready after %v", nodes, time.Since(began).Round(time.Millisecond))
-	if l.Client, err = client.New(client.Options{Address: up.Scheduler.Address}); err != nil {
-		t.Fatal(err)
-	}
+	l.Client = w
 	l.mine = newCensus(t)
 	return l
 }

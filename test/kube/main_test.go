@@ -112,6 +112,7 @@ func runScheduler(directory string) error {
 		level = slog.LevelDebug
 		c.Periods.FairShareUpdate, c.Periods.OperationsUpdate = document.Some(50*time.Millisecond), document.Some(50*time.Millisecond)
 		c.Nodes.HeartbeatPeriod = document.Some(500 * time.Millisecond)
+		c.Nodes.OvercommitDuration = document.Some(time.Second)
 		c.Log.Level = document.Some("debug")
 	}
 	c.Kubernetes.Enabled, c.Kubernetes.Kubeconfig = document.Some(true), document.Some(os.Getenv(kubeconfigVariable))

@@ -18,22 +18,18 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// weir up --kubernetes --kwok 3 runs operations on nodes that it makes up, and leaves nothing behind.
-func TestUpRunsOperationsOnPretendedNodes(t *testing.T) {
-	if without != "" {
-		t.Skipf("NO API SERVER HERE: %s", without)
-	}
+// startUp starts weir up --kubernetes on a free port and waits until it is ready. stop ends it, once; the test's end does so
+// as well.
+func startUp(t *testing.T, c *config.Config, patience time.Duration) (w *client.Client, stop func()) {
+	t.Helper()
 	kubeconfig, err := plane.kubeconfigOf(adminToken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config.Default()
-	c.Up.Kubernetes, c.Up.Kwok, c.Up.Port = document.Some(true), document.Some(3), document.Some(0)
+	c.Up.Kubernetes, c.Up.Port = document.Some(true), document.Some(0)
 	c.Scheduler.Kubernetes.Kubeconfig, c.Scheduler.TrustLoopback = document.Some(kubeconfig), document.Some(true)
-	c.Scheduler.Kubernetes.Namespace = document.Some("weir-up")
-	c.Scheduler.Periods.FairShareUpdate = document.Some(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
-	up, err := app.NewUp(ctx, &c, "test", slog.New(slog.DiscardHandler))
+	up, err := app.NewUp(ctx, c, "test", slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -46,17 +42,30 @@ func TestUpRunsOperationsOnPretendedNodes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
-	defer stop()
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
 	select {
 	case <-ready:
-	case <-time.After(expected.Patience):
+	case <-time.After(patience):
 		t.Fatal("it is not ready")
 	}
-	w, err := client.New(client.Options{Address: up.Scheduler.Address})
-	if err != nil {
+	if w, err = client.New(client.Options{Address: up.Scheduler.Address}); err != nil {
 		t.Fatal(err)
 	}
+	return w, stop
+}
+
+// weir up --kubernetes --kwok 3 runs operations on nodes that it makes up, and leaves nothing behind.
+func TestUpRunsOperationsOnPretendedNodes(t *testing.T) {
+	if without != "" {
+		t.Skipf("NO API SERVER HERE: %s", without)
+	}
+	c := config.Default()
+	c.Up.Kwok = document.Some(3)
+	c.Scheduler.Kubernetes.Namespace = document.Some("weir-up")
+	c.Scheduler.Periods.FairShareUpdate = document.Some(50 * time.Millisecond)
+	ctx := context.Background()
+	w, stop := startUp(t, &c, expected.Patience)
 	start := func(command string) string {
 		id, err := w.StartOperation(ctx, "vanilla", map[string]any{"pool": "research", "tasks": map[string]any{"main": map[string]any{
 			"job_count": 6, "command": command, "memory_limit": 64 << 20,

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -224,5 +225,54 @@ func TestJobsOfADeletedNodeRunElsewhere(t *testing.T) {
 	s.await("the ends of the first ones are counted", func() bool { return s.operation(id).Jobs.Aborted == 2 })
 	if o := s.operation(id); o.Jobs.Failed != 0 {
 		t.Errorf("%+v", o.Jobs)
+	}
+}
+
+// Tasks choose nodes by labels and tolerate taints, under the first leader and under the next one. A section that is wrong
+// fails its job with the path.
+func TestTasksRunOnTheNodesThatTheyChoose(t *testing.T) {
+	s := newScheduler(t)
+	machine.node(t, "chosen-1", "4")
+	machine.node(t, "chosen-2", "4")
+	patch := []byte(`{"metadata": {"labels": {"disk": "fast"}}, "spec": {"taints": [{"key": "reserved", "value": "training", "effect": "NoSchedule"}]}}`)
+	if _, err := plane.admin.CoreV1().Nodes().Patch(context.Background(), "chosen-2", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	section := map[string]any{
+		"affinity": map[string]any{"nodeAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{
+			"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{map[string]any{"key": "disk", "operator": "Exists"}}}},
+		}}},
+		"tolerations": []any{map[string]any{"key": "reserved", "operator": "Equal", "value": "training"}},
+	}
+	task := func(jobs int, section map[string]any) map[string]any {
+		return map[string]any{"job_count": jobs, "command": "sleep", "memory_limit": 64 << 20, "kubernetes": section}
+	}
+	id := s.begin(1, "sleep", map[string]any{"max_failed_job_count": 1, "tasks": map[string]any{
+		"chosen": task(2, section), "plain": task(2, map[string]any{"evictable": true}), "nowhere": task(1, map[string]any{"node_selector": map[string]any{"disk": "slow"}}),
+	}})
+	nodes := func() map[string]int {
+		found := map[string]int{}
+		for _, job := range s.jobs(id) {
+			if job.State == "running" {
+				found[job.Task+" on "+job.Node]++
+			}
+		}
+		return found
+	}
+	want := map[string]int{"chosen on chosen-2": 2, "plain on chosen-1": 2}
+	s.await("both tasks run where they may", func() bool { return maps.Equal(nodes(), want) })
+	s.await("the third one waits", func() bool { return strings.Contains(s.weir("explain", id), "constraints") })
+	s.process.kill()
+	s.start()
+	s.await("the jobs are adopted", func() bool { return maps.Equal(nodes(), want) })
+	again := s.begin(1, "sleep", map[string]any{"tasks": map[string]any{"more": task(1, section)}})
+	s.await("another job goes to the same node", func() bool {
+		jobs := s.jobs(again)
+		return len(jobs) == 1 && jobs[0].Node == "chosen-2" && jobs[0].State == "running"
+	})
+	wrong := s.begin(1, "sleep", map[string]any{"max_failed_job_count": 1, "tasks": map[string]any{"wrong": task(1, map[string]any{"tolerations": []any{map[string]any{"operator": "Like"}}})}})
+	s.await("the wrong one fails", func() bool { return s.operation(wrong).State.Ended() })
+	if text := s.weir("op", "get", wrong); !strings.Contains(text, "kubernetes/tolerations/0/operator: want Exists or Equal") {
+		t.Errorf("weir op get: %s", text)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/control/manifest"
 	"github.com/weirhq/weir/internal/node/picture"
 	"github.com/weirhq/weir/internal/node/workload"
 	"github.com/weirhq/weir/test/expected"
@@ -204,6 +206,45 @@ func TestAGangOfPodsStartsTogether(t *testing.T) {
 	s.await("all of the gang run", func() bool { return len(shop.running()) == 3 })
 }
 
+// A PodGroup of Kubernetes itself is a gang, and its condition states whether it is scheduled, or why not.
+func TestThePodGroupsOfKubernetesGetTheirConditions(t *testing.T) {
+	s := newScheduler(t)
+	shop := newShop(t, "grouped")
+	machine.node(t, "grouped-1", "1")
+	ctx := context.Background()
+	groups := plane.admin.SchedulingV1alpha2().PodGroups(shop.name)
+	if _, err := groups.Create(ctx, &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "ring"}, Spec: schedulingv1alpha2.PodGroupSpec{
+		SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	says := func() (status, reason, message string) {
+		group, err := groups.Get(ctx, "ring", metav1.GetOptions{})
+		if err != nil {
+			return err.Error(), "", ""
+		}
+		for _, c := range group.Status.Conditions {
+			if c.Type == schedulingv1alpha2.PodGroupScheduled {
+				return string(c.Status), c.Reason, c.Message
+			}
+		}
+		return "", "", ""
+	}
+	name := "ring"
+	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} }
+	shop.pod("ring-0", member)
+	shop.pod("ring-1", member)
+	s.await("the group says why it waits", func() bool {
+		status, reason, message := says()
+		return status == "False" && reason == workload.ReasonUnschedulable && strings.HasPrefix(message, "0/1 nodes are available") && !strings.Contains(message, "kubectl")
+	})
+	machine.node(t, "grouped-2", "1")
+	s.await("the group is scheduled", func() bool { status, reason, _ := says(); return status == "True" && reason == "Scheduled" })
+	if n := len(shop.running()); n > 2 {
+		t.Errorf("%d pods run", n)
+	}
+}
+
 func has(s *shop, name string) bool { _, runs := s.running()[name]; return runs }
 
 // A pool takes its guarantee back by evictions. A pod that a disruption budget protects runs on, and another one leaves.
@@ -295,6 +336,40 @@ func TestPodsThatCannotStartSayWhy(t *testing.T) {
 		}
 		s.await(name+" runs", func() bool { _, runs := shop.running()[name]; return runs })
 	}
+}
+
+// A pool that lists namespaces takes pods of these alone; a change of the list is acted upon.
+func TestAPoolIsForTheNamespacesThatItLists(t *testing.T) {
+	s := newScheduler(t)
+	lab, web := newShop(t, "ml-lab"), newShop(t, "web")
+	machine.node(t, "listed-1", "4")
+	s.await("there is a tree", func() bool {
+		found, err := s.Exists(context.Background(), "//sys/pool_trees/default")
+		return err == nil && found
+	})
+	pools := objectsOf(t, manifest.Pools, "WeirPool")
+	t.Cleanup(func() { // without a scheduler nothing would remove the finalizer
+		_, _ = pools.Patch(context.Background(), "listed", types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+		_ = pools.Delete(context.Background(), "listed", metav1.DeleteOptions{})
+	})
+	if err := pools.put("listed", `{"namespaces": ["ML"]}`); err == nil || !strings.Contains(err.Error(), "spec.namespaces[0]") {
+		t.Errorf("a wrong pattern: %v", err)
+	}
+	if err := pools.put("listed", `{"namespaces": ["ml-*"]}`); err != nil {
+		t.Fatal(err)
+	}
+	s.await("the pool is there", func() bool { return pools.accepted("listed") == "True Accepted" })
+	lab.pod("train", in("listed"))
+	web.pod("page", in("listed"))
+	s.await("the pod of a listed namespace runs", func() bool { return has(lab, "train") })
+	s.await("the other one is denied", func() bool { reason, _ := web.reason("page"); return reason == workload.ReasonPoolDenied })
+	if _, message := web.reason("page"); !strings.HasPrefix(message, `pool "listed" of tree "default" is for other namespaces: ml-*`) {
+		t.Error(message)
+	}
+	if err := pools.put("listed", `{"namespaces": ["ml-*", "web"]}`); err != nil {
+		t.Fatal(err)
+	}
+	s.await("it runs after a change of the list", func() bool { return has(web, "page") })
 }
 
 // Pods that keep each other away run on different nodes. One that finds no node says so and starts when another one leaves.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/web"
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // patience is how long a cluster may take to start or stop. The machine may be busy.
@@ -28,7 +29,10 @@ const patience = 90 * time.Second
 const sources = "../../web"
 
 // tools are the programs that the tests run.
-type tools struct{ weir, node, chromium string }
+type tools struct {
+	weir    string
+	browser *expected.Browser
+}
 
 // needTools skips a test that this machine cannot run, and builds weir.
 func needTools(t *testing.T) tools {
@@ -50,35 +54,13 @@ func needTools(t *testing.T) tools {
 		t.Skip("BROWSER TESTS SKIPPED: the page is not built; make web builds it where npm is")
 	}
 	var found tools
-	if found.node, err = findNode(); err != nil {
-		t.Skip("BROWSER TESTS SKIPPED: there is no node")
-	}
-	if _, err := os.Stat(filepath.Join(sources, "node_modules", "playwright-core")); err != nil {
-		t.Skip("BROWSER TESTS SKIPPED: web/node_modules is not there; make web installs it")
-	}
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if found.chromium, err = exec.LookPath(name); err == nil {
-			break
-		}
-	}
-	if found.chromium == "" {
-		t.Skip("BROWSER TESTS SKIPPED: there is no chromium; apt-get install chromium-headless-shell")
+	if found.browser, err = expected.FindBrowser(sources); err != nil {
+		t.Skipf("BROWSER TESTS SKIPPED: %v", err)
 	}
 	if found.weir, err = buildWeir(); err != nil {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// findNode returns the Node.js that scripts/web.sh installed if the machine's is too old, otherwise the
-// machine's.
-func findNode() (string, error) {
-	if own, err := filepath.Abs(filepath.Join(sources, ".node", "bin", "node")); err == nil {
-		if _, err := os.Stat(own); err == nil {
-			return own, nil
-		}
-	}
-	return exec.LookPath("node")
 }
 
 // program is weir, built once for all tests, or the one that WEIR_BINARY names.
@@ -176,20 +158,12 @@ func browse(t *testing.T, with tools, host, file string, more ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	arguments := []string{"--test", "browser/" + file}
-	if !strings.HasSuffix(file, ".test.mjs") {
-		arguments = append([]string{"browser/" + file}, more...)
-		more = nil
-	}
-	command := exec.CommandContext(ctx, with.node, arguments...)
-	command.Dir = sources
-	command.Env = append(os.Environ(), append(more, "WEIR_URL=http://"+host, "WEIR_CHROMIUM="+with.chromium)...)
-	out, err := command.CombinedOutput()
+	out, err := with.browser.Run(ctx, host, file, more...)
 	if err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out)
 		return
 	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "{") {
 			t.Log(line)
 		}

@@ -74,7 +74,16 @@ func (o podOperations) Open(ctx context.Context, opening *picture.Opening) (pict
 		return denied("there is no pool %q in tree %q", place.Pool, name)
 	}
 	user := workload.User(place.Namespace)
-	if err := o.s.mayUse(ctx, user, namespacesGroup, name, place.Pool); err != nil {
+	holder := pool
+	if !there {
+		config := tree.Tree.Config()
+		holder, _ = tree.Tree.Pool(config.DefaultParentPool.Value())
+	}
+	if patterns, listed := holder.Namespaces(); listed {
+		if !pooltree.MatchesNamespace(patterns, place.Namespace) {
+			return denied("pool %q of tree %q is for other namespaces: %s", place.Pool, name, strings.Join(patterns, ", "))
+		}
+	} else if err := o.s.mayUse(ctx, user, namespacesGroup, name, place.Pool); err != nil {
 		return denied("pool %q of tree %q: %v", place.Pool, name, err)
 	}
 	weight := place.Weight
@@ -203,6 +212,32 @@ func (o podOperations) Why(ctx context.Context, id string) (*workload.Problem, e
 		return nil, err
 	}
 	return reasonOf(answer.Value), nil
+}
+
+// SectionsVersion changes whenever the answer of Sections does.
+func (o podOperations) SectionsVersion() uint64 { return o.s.Server.SectionsVersion() }
+
+// Sections returns the tasks of ordinary operations that say something about their pods.
+func (o podOperations) Sections(ctx context.Context) (list []picture.TaskSection, err error) {
+	sections, err := o.s.Server.ListSections(ctx)
+	for i := range sections {
+		s := &sections[i]
+		list = append(list, picture.TaskSection{Operation: s.Operation.String(), Task: s.Task, Extra: s.Extra})
+	}
+	return list, err
+}
+
+// Classify sets the constraint classes of tasks.
+func (o podOperations) Classify(ctx context.Context, list []picture.Classification) error {
+	classes := make([]server.Classification, len(list))
+	for i, c := range list {
+		id, err := guid.Parse(c.Operation)
+		if err != nil {
+			return err
+		}
+		classes[i] = server.Classification{Operation: id, Task: c.Task, Class: operation.Class(c.Class), Alone: c.Alone}
+	}
+	return o.s.Server.Classify(ctx, classes)
 }
 
 // reasonOf translates what the operation of pods waits for. Unschedulable means that a new node would help: autoscalers add

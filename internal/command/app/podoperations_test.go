@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/node/picture"
 	"github.com/weirhq/weir/internal/node/workload"
@@ -44,6 +45,12 @@ func TestWhyPodsWait(t *testing.T) {
 		if got := reasonOf(x); got != nil {
 			t.Errorf("%v: %+v", code, got)
 		}
+	}
+}
+
+func TestNodesDenyTheClassThatTheEngineCallsPending(t *testing.T) {
+	if picture.ClassPending != int32(operation.ClassPending) {
+		t.Errorf("nodes deny %d, jobs have %d", picture.ClassPending, operation.ClassPending)
 	}
 }
 

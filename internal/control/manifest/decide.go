@@ -322,7 +322,11 @@ func (d *decider) document(leaving map[string]bool) (v document.Value, objects [
 		if p.Parent != "" {
 			entries = append(entries, document.Pair("parent", document.Text(p.Parent)))
 		}
-		list = append(list, marked(document.Map(append(entries, p.Options.Entries()...)...), len(objects)))
+		entries = append(entries, p.Options.Entries()...)
+		if p.Namespaces != nil {
+			entries = append(entries, document.Pair("kubernetes", document.Map(document.Pair("namespaces", textsOf(p.Namespaces)))))
+		}
+		list = append(list, marked(document.Map(entries...), len(objects)))
 	}
 	if d.now != nil {
 		for pool := range d.now.Pools() {

@@ -102,6 +102,23 @@ func TestObjectsBecomePoolsBesideThoseThatHaveNone(t *testing.T) {
 	}
 }
 
+func TestNamespacesOfAnObjectAreAnOptionOfItsPool(t *testing.T) {
+	lab := pool(t, "lab", "", `{weight: 2}`)
+	lab.Namespaces = []string{"ml-*", "lab"}
+	d := Decide(knows(t, `{}`, nil), nil, []Pool{lab, pool(t, "sub", "lab", `{}`)})
+	if got := verdicts(d); got != "lab true Accepted; sub true Accepted" {
+		t.Fatal(got)
+	}
+	sub, _ := d.Put[0].Tree.Pool("sub")
+	if patterns, listed := sub.Namespaces(); !listed || fmt.Sprint(patterns) != "[ml-* lab]" {
+		t.Errorf("the subpool has %v", patterns)
+	}
+	lab.Namespaces = []string{"ML"}
+	if d = Decide(knows(t, `{}`, nil), nil, []Pool{lab}); d.Pools["lab"].Accepted || !strings.HasPrefix(d.Pools["lab"].Message, "kubernetes/namespaces") {
+		t.Errorf("a wrong pattern: %+v", d.Pools["lab"])
+	}
+}
+
 func TestAChildMayComeBeforeItsParent(t *testing.T) {
 	known := knows(t, `{}`, nil)
 	child := pool(t, "b", "a", `{}`)
@@ -143,6 +160,10 @@ func TestWrongObjectsLeaveTheTreeAsItIs(t *testing.T) {
 		if len(d.Put) > 0 && name != "two objects" {
 			t.Errorf("%s: the tree is changed", name)
 		}
+	}
+	cycle := Decide(knows(t, `{}`, nil), nil, []Pool{pool(t, "a", "b", `{}`), pool(t, "b", "a", `{}`)})
+	if got := cycle.Pools["a"].Message; got != "the pool is inside itself: a is in b is in a" {
+		t.Errorf("the message is %q", got)
 	}
 	d := Decide(knows(t, `{}`, nil), nil, []Pool{pool(t, "a", "", `{weight: -1}`)})
 	if got := d.Pools["a"].Message; !strings.HasPrefix(got, "weight: must be ") {

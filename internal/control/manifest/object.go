@@ -26,6 +26,8 @@ type Pool struct {
 	Object, Name string
 	Tree, Parent string
 	Options      document.Value
+	// Namespaces are the patterns of the namespaces that may use the pool; nil leaves that to Options.
+	Namespaces []string
 	// Deleted reports that the user has deleted the object: the pool is to be removed.
 	Deleted bool
 }

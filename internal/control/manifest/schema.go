@@ -157,6 +157,8 @@ func poolDefinition() document.Value {
 		field("tree", typed("string", "The pool tree.", field("default", text(DefaultTree)), field("minLength", document.Int(1)))),
 		field("parent", typed("string", "The pool that it is in. Empty: below the root.")),
 		field("name", typed("string", "The name of the pool, if it is not that of the object. Names of pools may have characters that those of objects may not.")),
+		field("namespaces", listOf(typed("string", "a name, in which * stands for any characters", field("pattern", text("^[a-z0-9*-]{1,63}$"))),
+			"The namespaces whose pods may run in the pool and below it. Unset: those of the parent; if no pool above has any, permissions decide.")),
 		field("options", optionsSchema("Options of the pool: docs/pools.md.", pooltree.PoolOptions.Options())))
 	status := objectOf("the pool as of the last seconds",
 		field("usage", amountsSchema("what its jobs use")), field("demand", amountsSchema("what its operations could use")),

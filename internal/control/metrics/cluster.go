@@ -201,6 +201,10 @@ func (c *cluster) collectKube(to sink) {
 	for _, w := range f.Watches {
 		to.value(kubeWatchAge, w.Age.Seconds(), w.Resource)
 	}
+	for _, g := range c.server.GangAssemblies() {
+		to.distribution(kubeGangAssembly, g.Distribution, g.Result)
+	}
+	to.value(kubeMetricsAge, f.Standing.FiguresAge.Seconds())
 }
 
 func (c *cluster) collectTrees(to sink) {

@@ -125,6 +125,8 @@ const (
 	kubeClasses
 	kubeWriteRate
 	kubeWatchAge
+	kubeGangAssembly
+	kubeMetricsAge
 
 	metricCount
 )
@@ -233,6 +235,9 @@ var Definitions = [metricCount]Definition{
 	kubeClasses:     {"weir_kube_constraint_classes", "Different sets of demands that waiting and running pods of others make on nodes", "gauge", nil},
 	kubeWriteRate:   {"weir_kube_write_rate", "How many calls per second the Kubernetes API server gets at most now; it falls when answers take more than a second or say that there are too many", "gauge", nil},
 	kubeWatchAge:    {"weir_kube_watch_age_seconds", "How long ago a watch of the Kubernetes API server showed something last", "gauge", []string{"resource"}},
+
+	kubeGangAssembly: {"weir_kube_gang_assembly_seconds", "How long gangs took to find room for all of their jobs, by result: started, scheduling_timeout, or changed because the gang or a node changed meanwhile", "histogram", []string{"result"}},
+	kubeMetricsAge:   {"weir_kube_metrics_age_seconds", "Age of the figures of memory and CPU in use, of the node with the oldest among those that run jobs; 0 if none does", "gauge", nil},
 }
 
 // family returns an empty family of a metric, for metrics that no registry collects.

@@ -193,7 +193,7 @@ func someCounts() kube.Counts {
 		Evictions: []kube.ResultCount{{Result: "protected", Count: 1}}, Resizes: []kube.ResultCount{{Result: "done", Count: 2}},
 		BindTimes: kube.Times{Bounds: []time.Duration{time.Second}, Counts: []uint64{7}, Count: 7, Sum: time.Second},
 		Waits:     []kube.WaitTimes{{Tree: "default", Pool: "lab", Times: kube.Times{Bounds: []time.Duration{time.Second}, Counts: []uint64{6}, Count: 7, Sum: time.Minute}}},
-		Standing:  picture.Standing{Pending: []picture.Pending{{Tree: "default", Pool: "lab", Reason: "Unschedulable", Count: 3}}, Classes: 2},
+		Standing:  picture.Standing{Pending: []picture.Pending{{Tree: "default", Pool: "lab", Reason: "Unschedulable", Count: 3}}, Classes: 2, FiguresAge: 3 * time.Second},
 		Watches:   []kube.WatchAge{{Resource: "pods", Age: time.Second}},
 	}
 }

@@ -496,6 +496,7 @@ func (o *activeOperation) facts() []fact {
 
 // assembled logs that a gang starts, or that it steps aside because its jobs found no room in time.
 func (t *term) assembled(a *core.Assembled) {
+	t.server.counters.gangAssembly[a.Result].observe(t.now.Sub(a.Since))
 	op := t.operations[a.Operation]
 	if op == nil || a.Result == scheduling.GangChanged {
 		return

@@ -27,6 +27,7 @@ type measures struct {
 	commitLatency       histogram
 	updateDuration      histogram
 	jobStartLatency     histogram
+	gangAssembly        [scheduling.GangResultCount]histogram
 
 	pools     sync.Map // of poolKey to *poolMeasures
 	poolCount atomic.Int64
@@ -204,6 +205,21 @@ func (s *Server) Measures() Measures {
 		out.OperationsEnded = append(out.OperationsEnded, Tally{state.String(), m.operationsEnded[state].Load()})
 	}
 	return out
+}
+
+// GangAssembly is how long assemblies of gangs took that ended in the same way.
+type GangAssembly struct {
+	Result string
+	Distribution
+}
+
+// GangAssemblies returns how long assemblies of gangs took, by result, since the start of the process.
+func (s *Server) GangAssemblies() []GangAssembly {
+	list := make([]GangAssembly, scheduling.GangResultCount)
+	for i := range list {
+		list[i] = GangAssembly{scheduling.GangResult(i).String(), s.counters.gangAssembly[i].read()}
+	}
+	return list
 }
 
 func skipName(i int) string {

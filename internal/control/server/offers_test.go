@@ -232,3 +232,49 @@ func TestClassesAreReadFromBits(t *testing.T) {
 		t.Error("nothing has classes")
 	}
 }
+
+// Jobs of a task with a section wait for the driver, under the first leader and under the next one.
+func TestTasksWithASectionWaitForTheirClass(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 2)
+	m.deny(operation.ClassPending)
+	m.beat(s)
+	before := s.SectionsVersion()
+	plain := s.start("{pool: p, tasks: {t: {job_count: 1, command: 'true', memory_limit: 1MiB}}}")
+	if s.SectionsVersion() != before {
+		t.Error("an operation without a section changes the list")
+	}
+	id := s.start("{pool: p, tasks: {t: {job_count: 1, command: 'true', memory_limit: 1MiB, kubernetes: {node_selector: {zone: a}}}, u: {job_count: 1, command: 'true', memory_limit: 1MiB}}}")
+	if s.SectionsVersion() == before {
+		t.Error("a section does not change the version of the list")
+	}
+	s.eventually("the tasks without a section start", func() bool { m.beat(s); return len(m.jobs) == 2 })
+	list, err := s.ListSections(t.Context())
+	if err != nil || len(list) != 1 || list[0].Operation != id || list[0].Task != "t" || string(list[0].Extra) != `{"kubernetes":{"node_selector":{"zone":"a"}}}` {
+		t.Fatalf("the sections are %+v (%v)", list, err)
+	}
+	s.stop()
+
+	next := lead(t, directory)
+	open := newMachine(t, "node-2", 2)
+	open.deny(operation.ClassPending)
+	next.eventually("the jobs are adopted", func() bool { m.beat(next); open.beat(next); return len(next.Jobs(-1)) == 2 })
+	if len(open.jobs) != 0 {
+		t.Error("a job starts before the new leader's driver has classified it")
+	}
+	if err := next.Classify(t.Context(), []Classification{{Operation: plain, Task: "nothing"}}); err == nil {
+		t.Error("a task that does not exist is classified")
+	}
+	if err := next.Classify(t.Context(), []Classification{{Operation: id, Task: "t", Class: 2}, {Operation: guid.ID{}}}); err != nil {
+		t.Fatal(err)
+	}
+	next.eventually("the job starts", func() bool { open.beat(next); return len(open.jobs) == 1 })
+	next.stop()
+}
+
+// deny makes the machine deny a class.
+func (m *machine) deny(class operation.Class) {
+	m.session.NodeChanged(&nodev1.NodeStatus{DeniedClasses: []byte{1 << class}})
+}

@@ -69,6 +69,9 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		delete(t.operations, number)
 		return guid.ID{}, err
 	}
+	if err := t.holdSections(number, spec); err != nil {
+		return guid.ID{}, err
+	}
 	t.lastNumber = number
 	if sealed != nil {
 		t.changeVault(&store.Batch{Put: store.Rows{Settings: []store.Setting{{Name: vaultSetting(id.String()), Document: sealed}}}})

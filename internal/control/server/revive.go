@@ -266,6 +266,9 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 		delete(t.operations, record.Number)
 		return err
 	}
+	if err := t.holdSections(record.Number, record.Spec); err != nil {
+		return err
+	}
 	t.ids[record.ID] = record.Number
 	t.recording.Named(t.now, journalName(record.Number, record))
 	if alias := record.Alias(); alias != "" {

@@ -97,6 +97,9 @@ func (t *term) forget(id core.OperationID) {
 	op := t.operations[id]
 	delete(t.operations, id)
 	delete(t.ids, op.record.ID)
+	if hasSections(op.record.Spec) {
+		t.server.sections.Add(1)
+	}
 	delete(t.touched, id)
 	if alias := op.record.Alias(); alias != "" && t.aliases[alias] == id {
 		delete(t.aliases, alias)

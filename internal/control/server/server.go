@@ -67,6 +67,7 @@ type Server struct {
 	standing      atomic.Pointer[string] // see Standing
 	held          atomic.Pointer[[]HeldNode]
 	managed       atomic.Pointer[Managed] // see SetManaged
+	sections      atomic.Uint64           // see SectionsVersion
 	began         time.Time
 	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time

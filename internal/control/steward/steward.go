@@ -192,6 +192,8 @@ type poolSpec struct {
 	Parent  string          `json:"parent"`
 	Name    string          `json:"name"`
 	Options json.RawMessage `json:"options"`
+	// Namespaces are the patterns of the namespaces that may use the pool.
+	Namespaces []string `json:"namespaces"`
 }
 
 // specOf decodes the spec of an object.
@@ -234,6 +236,10 @@ func poolOf(object *unstructured.Unstructured) (p manifest.Pool, err error) {
 	if len(spec.Options) > 0 {
 		p.Options, err = notation.ParseJSON("", spec.Options)
 	}
+	if _, twice := p.Options.Get("kubernetes"); twice && spec.Namespaces != nil {
+		err = errors.Join(err, errors.New("spec.namespaces and spec.options.kubernetes say the same: set one of them"))
+	}
+	p.Namespaces = spec.Namespaces
 	return p, err
 }
 

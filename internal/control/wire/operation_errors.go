@@ -125,9 +125,11 @@ func operationResult(e *operation.Error, message string) yson.Node {
 // operationAborted is the error of an operation that a user aborted. Inside it is what the user said.
 const operationAborted = "operation aborted"
 
-// sentence capitalises a message, as clients and the tests of others expect.
+// sentence capitalises a message, as clients and the tests of others expect. A path at its start stays as users write it.
 func sentence(text string) string {
+	first, _, _ := strings.Cut(text, " ")
 	switch {
+	case strings.HasSuffix(first, ":") && strings.ContainsAny(first, "/_"):
 	case text == operationAborted:
 		return "Operation aborted by user request"
 	case text != "" && text[0] >= 'a' && text[0] <= 'z':

@@ -40,6 +40,20 @@ func (c *Core) withdraw(id OperationID, task string, cookies []int32) error {
 	return nil
 }
 
+// classify sets the constraint class of an ordinary task's jobs.
+func (c *Core) classify(id OperationID, task string, class operation.Class, alone bool) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	if err := op.controller.Classify(task, class, alone); err != nil {
+		return err
+	}
+	c.touch(op)
+	c.sync(op)
+	return nil
+}
+
 // denyClasses sets which constraint classes a node denies.
 func (c *Core) denyClasses(id NodeID, denied scheduling.Classes, out *Decisions) error {
 	if id < 0 || int(id) >= len(c.nodes) || c.nodes[id] == nil {

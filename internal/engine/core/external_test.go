@@ -134,6 +134,43 @@ func TestPodsStartOnlyWhereTheirClassIsNotDenied(t *testing.T) {
 	}
 }
 
+// Jobs of an ordinary task wait for their class, and then start only where it is not denied.
+func TestJobsOfAnOrdinaryTaskStartOnlyWhereTheirClassIsNotDenied(t *testing.T) {
+	w := newWorld(t, gangPools)
+	for id := range NodeID(2) {
+		w.addNode(id, 4)
+		if err := w.do(&DeniedClassesInput{id, scheduling.Classes{}.With(int32(operation.ClassPending)).With(2 + int32(id))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op := w.mustStart("{pool: production, tasks: {choosy: {job_count: 2, command: x, memory_limit: 1MiB}, any: {job_count: 1, command: x, memory_limit: 1MiB}}}")
+	if err := w.do(&ClassifyInput{Operation: op, Task: "choosy", Class: operation.ClassPending}); err != nil {
+		t.Fatal(err)
+	}
+	w.round()
+	if w.running(op) != 1 {
+		t.Fatalf("%d jobs run before the task has its class, want 1", w.running(op))
+	}
+	if err := w.do(&ClassifyInput{Operation: op, Task: "choosy", Class: 2}); err != nil {
+		t.Fatal(err)
+	}
+	w.round()
+	if w.running(op) != 3 {
+		t.Fatalf("%d jobs run, want 3", w.running(op))
+	}
+	for _, s := range w.jobs {
+		if s.Task == 0 && s.Node != 1 {
+			t.Errorf("a job runs on node %d, which denies its class", s.Node)
+		}
+	}
+	pods := w.mustStartExternal("{pool: production, external: {}}")
+	for _, wrong := range []ClassifyInput{{Operation: 99}, {Operation: op, Task: "nobody"}, {Operation: op, Task: "any", Class: operation.MaxClass + 1}, {Operation: pods, Task: "any"}} {
+		if err := w.do(&wrong); err == nil {
+			t.Errorf("%+v is not refused", wrong)
+		}
+	}
+}
+
 func TestOnePodOfALonelyClassStartsPerHeartbeat(t *testing.T) {
 	w := newWorld(t, gangPools)
 	w.addNode(0, 4)

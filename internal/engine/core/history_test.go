@@ -270,7 +270,7 @@ func tagsOf(id NodeID) []string {
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
-	switch rapid.IntRange(0, 26).Draw(r, "step") {
+	switch rapid.IntRange(0, 27).Draw(r, "step") {
 	case 0, 1:
 		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, schedule_in_single_tree: %v, consider_guarantees_for_single_tree: %v, ban_nodes_with_failed_jobs: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
@@ -366,6 +366,9 @@ func (w *world) step(r *rapid.T) {
 		})
 	case 25:
 		_ = w.do(&WithdrawInput{op, fmt.Sprint("pods", rapid.IntRange(1, 2).Draw(r, "cpu")), []int32{rapid.Int32Range(0, 5).Draw(r, "cookie")}})
+		w.take()
+	case 27:
+		_ = w.do(&ClassifyInput{op, rapid.SampledFrom([]string{"a", "b"}).Draw(r, "task"), operation.Class(rapid.IntRange(0, 2).Draw(r, "class")), rapid.Bool().Draw(r, "alone")})
 		w.take()
 	case 26:
 		if rapid.Bool().Draw(r, "pin") {

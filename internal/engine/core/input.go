@@ -40,7 +40,7 @@ func Inputs() []Input {
 		&NodeInput{}, &NodeLossInput{}, &HeartbeatInput{}, &ReportInput{}, &SeenInput{}, &ReconcileInput{}, &JobUsageInput{},
 		&StartInput{}, &AbortInput{}, &CompleteInput{}, &SuspendInput{}, &ResumeInput{}, &ParametersInput{},
 		&UpdateInput{}, &NextJobInput{}, &ReviveInput{}, &PoolStateInput{}, &AwaitInput{}, &AdoptInput{}, &LiftInput{},
-		&DeniedClassesInput{}, &PinInput{}, &OfferInput{}, &WithdrawInput{},
+		&DeniedClassesInput{}, &PinInput{}, &OfferInput{}, &WithdrawInput{}, &ClassifyInput{},
 	}
 }
 
@@ -150,7 +150,7 @@ type (
 	}
 )
 
-// Inputs from owners of external operations.
+// Inputs from drivers of other systems.
 type (
 	// OfferInput adds jobs to an external operation. It is refused if the operation
 	// does not exist or is not external, if it has too many tasks, or if jobs of the
@@ -165,6 +165,14 @@ type (
 		Operation OperationID
 		Task      string
 		Cookies   []int32
+	}
+	// ClassifyInput sets the constraint class of a task's jobs. It is refused if the
+	// operation does not exist, is external, or does not have the task.
+	ClassifyInput struct {
+		Operation OperationID
+		Task      string
+		Class     operation.Class
+		Alone     bool
 	}
 )
 
@@ -254,6 +262,10 @@ func (i *OfferInput) apply(c *Core, _ time.Time, out *Decisions) error {
 
 func (i *WithdrawInput) apply(c *Core, _ time.Time, _ *Decisions) error {
 	return c.withdraw(i.Operation, i.Task, i.Cookies)
+}
+
+func (i *ClassifyInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.classify(i.Operation, i.Task, i.Class, i.Alone)
 }
 
 func (i *ReconcileInput) apply(c *Core, now time.Time, out *Decisions) error {

@@ -66,7 +66,7 @@ type task struct {
 	failOnRestart    bool
 	memory           reserves
 	counters         Counters
-	kind             kind // of an external operation
+	kind             kind // zero unless a driver sets it
 }
 
 // Group is the waiting jobs of one task. Groups have the same indices as

@@ -45,11 +45,16 @@ const MaxExternalTasks = 1000
 func (s *Spec) IsExternal() bool { return s.External.IsSet() }
 
 // Class is a constraint class: jobs that may run on the same nodes. Nodes deny classes.
-// Zero is the class of jobs that have no owner of their own.
+// Zero is the class of jobs that demand nothing of their nodes.
 type Class int32
 
-// MaxClass is the largest constraint class.
-const MaxClass Class = 4095
+const (
+	// ClassPending is the class of jobs whose real class the driver has yet to find. All
+	// nodes of a driver deny it.
+	ClassPending Class = 1
+	// MaxClass is the largest constraint class.
+	MaxClass Class = 4095
+)
 
 // Offered are jobs that an external operation offers: equal ones, in one task.
 type Offered struct {
@@ -172,7 +177,24 @@ func externalTask(each resource.Amounts) Task {
 	}
 }
 
-// kind is what an owner says about the jobs of a task.
+// Classify sets the constraint class of an ordinary task's jobs. It refuses external
+// operations, whose offers set it.
+func (c *Controller) Classify(task string, class Class, alone bool) error {
+	i := c.taskNamed(task)
+	switch {
+	case c.spec.IsExternal():
+		return errors.New("the operation is external: its offers have the constraint classes")
+	case i < 0:
+		return fmt.Errorf("the operation has no task %q", task)
+	case class < 0 || class > MaxClass:
+		return fmt.Errorf("constraint class %d is not between 0 and %d", class, MaxClass)
+	}
+	c.tasks[i].kind = kind{class: class, alone: alone}
+	c.groups[i].kind = c.tasks[i].kind
+	return nil
+}
+
+// kind is what an owner or a driver says about the jobs of a task.
 type kind struct {
 	class    Class
 	alone    bool

@@ -166,7 +166,7 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.GPUCheck }, document.Words),
 		document.Plain("gpu_check_binary_args", "Arguments of gpu_check_binary_path.",
 			func(c *Task) *[]string { return &c.GPUCheckArgs }, document.ListOf(document.Texts)),
-		document.Plain("kubernetes", "What the pods of the task have beside what its other options say: service_account, image_pull_secrets, volumes, security_context, pod_security_context, runtime_class, labels, annotations, evictable. It has an effect only on nodes of a Kubernetes cluster.",
+		document.Plain("kubernetes", "What the pods of the task have beside what its other options say: node_selector, affinity, tolerations, service_account, image_pull_secrets, volumes, security_context, pod_security_context, runtime_class, labels, annotations, evictable. It has an effect only on nodes of a Kubernetes cluster.",
 			func(c *Task) *document.Value { return &c.Kubernetes }, document.Anything),
 		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
 			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),

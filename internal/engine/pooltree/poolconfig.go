@@ -43,6 +43,8 @@ type PoolConfig struct {
 	HistoricUsagePeriod         document.Optional[time.Duration]
 	AlwaysAllowGangOperations   document.Optional[bool]
 
+	Kubernetes PoolKubernetes
+
 	Presets document.Optional[[]string]
 	ABC     document.Optional[document.Value]
 	// Extras holds options that are known but not supported, under their
@@ -61,6 +63,18 @@ type IntegralGuarantees struct {
 	CanAcceptFreeVolume  document.Optional[bool]
 	DistributeFreeVolume document.Optional[bool]
 }
+
+// PoolKubernetes is the section kubernetes of a pool.
+type PoolKubernetes struct {
+	// Namespaces are patterns of names.
+	Namespaces document.Optional[[]string]
+}
+
+var kubernetesTable = document.NewTable(
+	document.Maybe("namespaces", "The namespaces whose pods may run in this pool and below it: names, in which * stands for any characters. Pods of other namespaces are denied. It replaces the parent's list. Unset: the parent's; if no pool above has a list, permissions decide.",
+		func(c *PoolKubernetes) *opt[[]string] { return &c.Namespaces },
+		document.Distinct(document.OneOrMore(namespacePattern), func(a, b string) bool { return a == b })),
+)
 
 // PoolPreemption has the options that decide when a pool starves and what may be
 // preempted from it. They are also what a preset can set.
@@ -210,6 +224,8 @@ var poolOptions = concat(
 			func(c *PoolConfig) *opt[time.Duration] { return &c.HistoricUsagePeriod }, period),
 		document.Maybe("always_allow_gang_operations", "Allow gang operations in this pool even if the tree allows them only in FIFO pools.",
 			func(c *PoolConfig) *opt[bool] { return &c.AlwaysAllowGangOperations }, switched.Default(false)),
+		document.Section("kubernetes", "What the pool is for pods of others on Kubernetes.",
+			func(c *PoolConfig) *PoolKubernetes { return &c.Kubernetes }, kubernetesTable),
 		document.Maybe("config_presets", "Names of the tree's pool_config_presets that apply to the pool. The pool's own options override them; an earlier preset overrides a later one.",
 			func(c *PoolConfig) *opt[[]string] { return &c.Presets },
 			document.Distinct(document.OneOrMore(document.Words), func(a, b string) bool { return a == b })).

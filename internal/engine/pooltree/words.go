@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/nodefilter"
@@ -151,8 +152,12 @@ var (
 	multiplierLimit = document.Between(document.Numbers, 1, 10)
 	treeFilter      = filterType(0)
 	poolFilter      = filterType(maxFilterTokens)
-	mainResource    = resourceKindType()
-	weight          = weightType()
+	// namespacePattern is a name of a namespace in which * stands for any characters.
+	namespacePattern = document.Words.That("a name of lower-case letters, digits, hyphens and *", document.RuleOutOfRange, func(s string) bool {
+		return len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-*") == ""
+	})
+	mainResource = resourceKindType()
+	weight       = weightType()
 )
 
 // maxFilterTokens bounds the filters of pools and operations, which are evaluated

@@ -84,10 +84,11 @@ const (
 	// GangChanged: the gang, or a node where room was kept for it, has changed.
 	GangChanged
 
-	gangResultCount
+	// GangResultCount is how many results there are.
+	GangResultCount
 )
 
-var gangResultNames = [gangResultCount]string{"started", "scheduling_timeout", "changed"}
+var gangResultNames = [GangResultCount]string{"started", "scheduling_timeout", "changed"}
 
 // String returns the name of the result in outputs.
 func (r GangResult) String() string { return gangResultNames[r] }

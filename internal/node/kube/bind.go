@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/weirhq/weir/internal/node/picture"
 )
@@ -87,6 +88,38 @@ func (w *writer) explain(ctx context.Context, write *picture.Write) (*picture.Ou
 	}, &write.Node)
 	if err == nil {
 		w.announce(ctx, write, corev1.EventTypeWarning, write.Reason, write.Message)
+	}
+	return outcomeOf(err), err
+}
+
+// groups are the PodGroups of Kubernetes' own API, in the version that the cluster has.
+type groups struct {
+	dynamic.NamespaceableResourceInterface
+	// condition is the type of the condition that states whether a group is scheduled.
+	condition string
+}
+
+// scheduledCondition returns that type. Kubernetes 1.37 renamed it with its version of PodGroups.
+func scheduledCondition(version string) string {
+	if version == "v1alpha1" || version == "v1alpha2" {
+		return "PodGroupScheduled"
+	}
+	return "PodGroupInitiallyScheduled"
+}
+
+// explainGroup sets the condition of a PodGroup.
+func (w *writer) explainGroup(ctx context.Context, write *picture.Write) (*picture.Outcome, error) {
+	g := w.groups.Load()
+	if g == nil {
+		return &picture.Outcome{Kind: picture.Missing}, nil
+	}
+	c := metav1.Condition{Type: g.condition, Status: metav1.ConditionFalse, Reason: write.Reason, Message: write.Message, LastTransitionTime: metav1.Now()}
+	if write.Scheduled {
+		c.Status, c.Reason = metav1.ConditionTrue, "Scheduled"
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": write.UID}, "status": map[string]any{"conditions": []metav1.Condition{c}}})
+	if err == nil {
+		_, err = g.Namespace(write.Namespace).Patch(ctx, write.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	return outcomeOf(err), err
 }

@@ -301,6 +301,7 @@ func (t *term) loop(ctx context.Context, synced func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var ticked, stood time.Time
+	var sections uint64
 	begun := false
 	for ctx.Err() == nil {
 		select {
@@ -323,6 +324,12 @@ func (t *term) loop(ctx context.Context, synced func() bool) {
 			if epoch, _ := t.Term(); epoch != t.epoch {
 				t.Log.Info("no longer driving Kubernetes", "epoch", t.epoch)
 				return
+			}
+			if t.Guests != nil {
+				if version := t.Guests.Operations.SectionsVersion(); version != sections {
+					sections = version
+					t.picture.TasksChanged()
+				}
 			}
 			t.picture.Tick(now)
 			if now.Sub(stood) >= standingPause {

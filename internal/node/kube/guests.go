@@ -37,6 +37,12 @@ type Operations interface {
 	End(ctx context.Context, id string) error
 	// Why returns why the pods of an operation wait, nil if there is nothing to say.
 	Why(ctx context.Context, id string) (*workload.Problem, error)
+	// SectionsVersion changes whenever the answer of Sections does. It does not block.
+	SectionsVersion() uint64
+	// Sections returns the tasks of ordinary operations that say something about their pods.
+	Sections(ctx context.Context) ([]picture.TaskSection, error)
+	// Classify sets the constraint classes of such tasks.
+	Classify(ctx context.Context, list []picture.Classification) error
 }
 
 // Guests is what a driver needs to schedule pods of others.
@@ -175,6 +181,14 @@ func (t *term) answerTo(ctx context.Context, a *picture.Ask) *picture.Answer {
 	}
 	for _, id := range a.End {
 		failed(o.End(ctx, id))
+	}
+	if len(a.Classify) > 0 {
+		failed(o.Classify(ctx, a.Classify))
+	}
+	if a.Tasks {
+		tasks, err := o.Sections(ctx)
+		failed(err)
+		answer.Tasks = tasks
 	}
 	return answer
 }
@@ -388,7 +402,7 @@ func (t *term) watchGroup(ctx context.Context, group string, resource schema.Gro
 		}
 		var read *workload.PodGroup
 		if !gone {
-			read = readGroup(group, u)
+			read = readGroup(group, resource.Version, u)
 		}
 		t.post(func(time.Time) { t.picture.PodGroupSeen(group, u.GetNamespace(), u.GetName(), read) })
 	}))
@@ -396,12 +410,15 @@ func (t *term) watchGroup(ctx context.Context, group string, resource schema.Gro
 		t.Log.Warn("PodGroups cannot be watched", "group", group, "error", err)
 		return
 	}
+	if group == workload.CoreGroups {
+		t.writer.groups.Store(&groups{t.Guests.Dynamic.Resource(resource), scheduledCondition(resource.Version)})
+	}
 	t.workers.Go(func() { informer.RunWithContext(ctx) })
 }
 
 // readGroup reads what counts of a PodGroup.
-func readGroup(group string, u *unstructured.Unstructured) *workload.PodGroup {
-	g := &workload.PodGroup{Labels: u.GetLabels(), Annotations: u.GetAnnotations()}
+func readGroup(group, version string, u *unstructured.Unstructured) *workload.PodGroup {
+	g := &workload.PodGroup{Labels: u.GetLabels(), Annotations: u.GetAnnotations(), UID: u.GetUID()}
 	number := func(fields ...string) int {
 		n, _, err := unstructured.NestedInt64(u.Object, fields...)
 		if err != nil {
@@ -414,6 +431,13 @@ func readGroup(group string, u *unstructured.Unstructured) *workload.PodGroup {
 		return g
 	}
 	g.MinMember = number("spec", "schedulingPolicy", "gang", "minCount")
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions") // a malformed list says nothing
+	for _, each := range conditions {
+		if c, ok := each.(map[string]any); ok && c["type"] == scheduledCondition(version) {
+			g.Scheduled = c["status"] == string(metav1.ConditionTrue)
+			g.Reason, _ = c["reason"].(string)
+		}
+	}
 	if mode, _, err := unstructured.NestedString(u.Object, "spec", "disruptionMode"); err == nil {
 		g.Whole = mode == "PodGroup"
 	}

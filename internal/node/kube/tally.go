@@ -125,7 +125,7 @@ func verbOf(k picture.WriteKind) string {
 		return "create"
 	case picture.Delete, picture.DeleteFiles:
 		return "delete"
-	case picture.Release, picture.Resize, picture.Explain:
+	case picture.Release, picture.Resize, picture.Explain, picture.ExplainGroup:
 		return "patch"
 	}
 	return "get"

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ func priority(k picture.WriteKind) int {
 		return 0
 	case picture.Create, picture.Find, picture.CreateFiles, picture.Bind:
 		return 1
-	case picture.Explain:
+	case picture.Explain, picture.ExplainGroup:
 		return telling
 	}
 	return 2
@@ -56,6 +57,7 @@ type queued struct {
 // writer carries out writes at a rate that the API server can bear.
 type writer struct {
 	client kubernetes.Interface
+	groups atomic.Pointer[groups] // nil while the cluster has none
 	fetch  fetcher
 	left   func() time.Duration // of the lease
 	tally  *tally
@@ -187,6 +189,8 @@ func (w *writer) call(ctx context.Context, write *picture.Write) (*picture.Outco
 		return w.evict(ctx, write)
 	case picture.Explain:
 		return w.explain(ctx, write)
+	case picture.ExplainGroup:
+		return w.explainGroup(ctx, write)
 	case picture.Release:
 		_, err := pods.Patch(ctx, write.Name, types.StrategicMergePatchType, []byte(withoutFinalizer(write.UID)), metav1.PatchOptions{})
 		return outcomeOf(err), err

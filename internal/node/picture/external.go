@@ -49,6 +49,9 @@ type Ask struct {
 	Withdraw []Withdrawal
 	Offer    []Offer
 	End      []string
+	// Tasks asks which tasks of ordinary operations say something about their pods; Classify sets the classes of such tasks.
+	Tasks    bool
+	Classify []Classification
 }
 
 // Opening is an operation to start.
@@ -94,6 +97,8 @@ type Answer struct {
 	Opened []Opened // in the order of Start
 	// Gone are operations of offers that the scheduler does not have any more.
 	Gone []string
+	// Tasks are all tasks of ordinary operations that say something about their pods.
+	Tasks []TaskSection
 }
 
 // samePlace reports whether pods of two places are of one operation.
@@ -136,17 +141,17 @@ func (p *Picture) ask(now time.Time) *Ask {
 		return nil
 	}
 	again := now.Sub(p.guests.offers) >= offersAgain
-	a := &Ask{Withdraw: p.guests.pending}
+	a := &Ask{Withdraw: p.guests.pending, Tasks: p.tasksStale, Classify: p.classifications()}
 	for _, alias := range sortedKeys(p.guests.operations) {
 		p.askAbout(now, p.guests.operations[alias], again, a)
 	}
 	if again {
 		p.guests.offers = now
 	}
-	if len(a.Start)+len(a.Withdraw)+len(a.Offer)+len(a.End) == 0 {
+	if len(a.Start)+len(a.Withdraw)+len(a.Offer)+len(a.End)+len(a.Classify) == 0 && !a.Tasks {
 		return nil
 	}
-	p.guests.pending, p.guests.asking = nil, true
+	p.guests.pending, p.guests.asking, p.tasksStale = nil, true, false
 	return a
 }
 
@@ -220,6 +225,10 @@ func (p *Picture) Answered(now time.Time, a *Ask, answer *Answer) {
 	}
 	if answer.Failed {
 		p.guests.pending = append(a.Withdraw, p.guests.pending...)
+		p.tasksStale = p.tasksStale || a.Tasks
+		p.untold(a.Classify)
+	} else if a.Tasks {
+		p.listTasks(answer.Tasks)
 	}
 	for i := range a.Start {
 		op := p.guests.operations[a.Start[i].Alias]
@@ -359,6 +368,12 @@ const maxClass = 4095
 
 // classify gives a task its constraint class. It reports false if there are too many.
 func (p *Picture) classify(t *guestTask, c *workload.Constraints) bool {
+	t.class = p.acquire(c)
+	return t.class != nil
+}
+
+// acquire returns the class of constraints for one more user, nil if there are too many classes.
+func (p *Picture) acquire(c *workload.Constraints) *class {
 	k := p.guests.classes[c.Key]
 	if k == nil {
 		k = &class{key: c.Key, constraints: c}
@@ -369,22 +384,25 @@ func (p *Picture) classify(t *guestTask, c *workload.Constraints) bool {
 			p.guests.highest++
 			k.number = p.guests.highest
 		default:
-			return false
+			return nil
 		}
 		p.guests.classes[c.Key], p.guests.classed = k, true
 	}
 	k.users++
-	t.class = k
-	return true
+	return k
 }
 
 // declassify takes the class of a task without pods away.
 func (p *Picture) declassify(t *guestTask) {
-	k := t.class
+	p.release(t.class)
+	t.class = nil
+}
+
+// release gives a class back that acquire returned; nil is none.
+func (p *Picture) release(k *class) {
 	if k == nil {
 		return
 	}
-	t.class = nil
 	if k.users--; k.users == 0 {
 		delete(p.guests.classes, k.key)
 		p.guests.numbers = append(p.guests.numbers, k.number)

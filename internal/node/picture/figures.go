@@ -107,8 +107,14 @@ func (p *Picture) measure(now time.Time, n *node) {
 		j := p.jobs[number]
 		return j != nil && j.phase == placed && !startOf(j.pod).IsZero()
 	})
+	if !runs {
+		n.unmeasured = time.Time{}
+	}
 	if address := addressOf(n.object); runs && address != "" {
 		n.measuredAt = now
+		if n.unmeasured.IsZero() {
+			n.unmeasured = now
+		}
 		p.effects.Measures = append(p.effects.Measures, Measure{n.name, address})
 	}
 }
@@ -119,7 +125,7 @@ func (p *Picture) Measured(now time.Time, name string, s *Summary) {
 	if n == nil || n.session == nil {
 		return
 	}
-	n.memory = s.Node.Memory
+	n.memory, n.unmeasured = s.Node.Memory, now
 	for i := range s.Pods {
 		j := p.uids[s.Pods[i].PodRef.UID]
 		if j == nil || j.node != n || j.phase != placed || j.guest != nil { // pods of others are counted by their requests

@@ -37,6 +37,8 @@ type guests struct {
 	owners     map[types.UID]*ownerEntry
 	namespaces map[string]map[string]string
 	groups     map[string]*workload.PodGroup
+	groupNotes map[string]*groupNote
+	strangers  map[string]map[types.UID]bool // pods of groups that other schedulers have, by group
 	claims     map[string]*corev1.PersistentVolumeClaim
 	volumes    map[string]*corev1.PersistentVolume
 	neighbours map[string]map[types.UID]*corev1.Pod // pods with extras, ports or claims, by node
@@ -61,9 +63,9 @@ type guests struct {
 func newGuests() guests {
 	return guests{
 		pods: map[types.UID]*guest{}, operations: map[string]*external{}, ids: map[string]*external{}, owners: map[types.UID]*ownerEntry{},
-		namespaces: map[string]map[string]string{}, groups: map[string]*workload.PodGroup{}, claims: map[string]*corev1.PersistentVolumeClaim{},
+		namespaces: map[string]map[string]string{}, groups: map[string]*workload.PodGroup{}, groupNotes: map[string]*groupNote{}, strangers: map[string]map[types.UID]bool{}, claims: map[string]*corev1.PersistentVolumeClaim{},
 		volumes: map[string]*corev1.PersistentVolume{}, neighbours: map[string]map[types.UID]*corev1.Pod{}, near: workload.NewNeighbours(),
-		classes: map[string]*class{},
+		classes: map[string]*class{}, highest: ClassPending,
 	}
 }
 
@@ -98,6 +100,7 @@ func (p *Picture) PodGroupSeen(group, namespace, name string, podGroup *workload
 	key := group + " " + namespace + "/" + name
 	if podGroup == nil {
 		delete(p.guests.groups, key)
+		delete(p.guests.groupNotes, key)
 	} else {
 		p.guests.groups[key] = podGroup
 	}
@@ -313,6 +316,7 @@ func (p *Picture) guestList() []*guest {
 // placeGuests places all waiting pods, after something around them has changed.
 func (p *Picture) placeGuests(now time.Time) {
 	p.guests.moved = false
+	p.judgeTasks()
 	for _, g := range p.guestList() {
 		if g.job == nil && workload.Waits(g.pod) {
 			p.placeGuest(now, g)

@@ -28,6 +28,9 @@ type shop struct {
 	ended   []string
 	why     *workload.Problem
 	owners  map[types.UID]*workload.Owner
+	tasks   []TaskSection
+	classes map[taskKey]Classification
+	fails   int // answers
 }
 
 // answer answers what a picture asks. It reports whether there was anything.
@@ -45,7 +48,15 @@ func (s *shop) answer(w *world, e *Effects) bool {
 	if e.Ask == nil {
 		return len(e.Owners) > 0
 	}
-	answer := &Answer{Known: s.known, Gone: s.gone}
+	if s.fails > 0 && !e.Ask.List {
+		s.fails--
+		w.Answered(w.now, e.Ask, &Answer{Failed: true})
+		return true
+	}
+	answer := &Answer{Known: s.known, Gone: s.gone, Tasks: s.tasks}
+	for _, c := range e.Ask.Classify {
+		s.classes[taskKey{c.Operation, c.Task}] = c
+	}
 	s.gone = nil
 	for _, o := range e.Ask.Start {
 		s.opened = append(s.opened, o)
@@ -81,7 +92,7 @@ func (s *shop) waiting() (count int) {
 // open is a settled world that schedules pods of others in the namespace shop.
 func open(t *testing.T) *world {
 	w := newWorld(t)
-	w.shop = &shop{offered: map[string][]int32{}, offers: map[string]Offer{}}
+	w.shop = &shop{offered: map[string][]int32{}, offers: map[string]Offer{}, classes: map[taskKey]Classification{}}
 	w.NodeSeen(w.now, machine("n1", "4", "8Gi"))
 	w.NamespaceSeen("shop", nil)
 	w.Synced(w.now)
@@ -377,11 +388,12 @@ func TestNodesDenyTheClassesTheyCannotTake(t *testing.T) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 	}))
 	w.settle()
-	// Class 1 wants the label and does not tolerate the taint, class 2 tolerates it, class 0 are jobs of Weir.
-	if got := status("n1").GetDeniedClasses(); len(got) != 1 || got[0] != 1<<1 {
+	// Class 2 wants the label and does not tolerate the taint, class 3 tolerates it, class 0 are jobs of Weir, class 1 those
+	// whose class is not known yet.
+	if got := status("n1").GetDeniedClasses(); len(got) != 1 || got[0] != 1<<1|1<<2 {
 		t.Errorf("n1 denies %b", got)
 	}
-	if got := status("n2").GetDeniedClasses(); status("n2").GetJobsDisabled() || len(got) != 1 || got[0] != 1<<0|1<<1 {
+	if got := status("n2").GetDeniedClasses(); status("n2").GetJobsDisabled() || len(got) != 1 || got[0] != 1<<0|1<<1|1<<2 {
 		t.Errorf("n2 denies %b", got)
 	}
 }
@@ -399,7 +411,7 @@ func TestPortsAreTakenOnce(t *testing.T) {
 	}
 	w.startGuestJob(1, 0, 0)
 	w.bound(first, w.took(Bind))
-	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || got[0]&2 == 0 {
+	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || got[0]&4 == 0 {
 		t.Errorf("n1 denies %b", got)
 	}
 	w.startGuestJob(2, 1, 0) // a decision that was made before
@@ -428,7 +440,7 @@ func TestPodsThatKeepEachOtherAwayStartOneByOne(t *testing.T) {
 	w.settle()
 	denied := func(name string) bool {
 		got := w.nodes[name].exchange.status.GetDeniedClasses()
-		return len(got) > 0 && got[0]&2 != 0
+		return len(got) > 0 && got[0]&4 != 0
 	}
 	lonely := func(p *corev1.Pod) { p.Labels["app"] = "db"; demanding("db", true)(p) }
 	first := guestPod("a", lonely)
@@ -467,7 +479,7 @@ func TestPodsThatKeepEachOtherAwayStartOneByOne(t *testing.T) {
 func TestPodsAreKeptAwayByOthersAndSayWhy(t *testing.T) {
 	w := open(t)
 	w.see(guestPod("a", func(p *corev1.Pod) { p.Labels["app"] = "batch" }))
-	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || got[0] != 0 {
+	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || got[0] != 1<<ClassPending {
 		t.Fatalf("n1 denies %b", got)
 	}
 	other := guestPod("other", demanding("batch", true))
@@ -488,7 +500,7 @@ func TestPodsAreKeptAwayByOthersAndSayWhy(t *testing.T) {
 	}
 	w.PodGone(w.now, other)
 	w.pass(time.Second)
-	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || slices.ContainsFunc(got, func(b byte) bool { return b != 0 }) {
+	if got := w.nodes["n1"].exchange.status.GetDeniedClasses(); len(got) == 0 || slices.ContainsFunc(got, func(b byte) bool { return b != 1<<ClassPending }) {
 		t.Errorf("n1 denies %b after the other pod is gone", got)
 	}
 }
@@ -497,7 +509,7 @@ func TestPodsAreKeptAwayByOthersAndSayWhy(t *testing.T) {
 func TestAPodFollowsTheOneThatItWantsToBeNearTo(t *testing.T) {
 	w := open(t)
 	w.see(guestPod("follower", demanding("db", false)))
-	denied := func() bool { return w.nodes["n1"].exchange.status.GetDeniedClasses()[0]&2 != 0 }
+	denied := func() bool { return w.nodes["n1"].exchange.status.GetDeniedClasses()[0]&4 != 0 }
 	if !denied() {
 		t.Error("there is nobody to be near to")
 	}

@@ -458,10 +458,11 @@ func withoutConditions(object *corev1.Node) *corev1.Node {
 
 // deny sets which classes a node denies. A node that is closed to ordinary jobs by a taint is open if a class tolerates it.
 func (p *Picture) deny(n *node, status *nodev1.NodeStatus) {
-	if n.object == nil || len(p.guests.classes) == 0 {
+	if n.object == nil {
 		return
 	}
 	bits := make([]byte, p.guests.highest/8+1)
+	bits[0] |= 1 << ClassPending
 	permitted := false
 	for _, k := range p.classList() {
 		if p.refusalOf(n, k, "", p.latest) != (workload.Refusal{}) {
@@ -517,8 +518,15 @@ func (p *Picture) forgive(now time.Time, n *node) {
 // wordsOf returns what an order to abort says about its cause.
 func (p *Picture) wordsOf(order *nodev1.AbortOrder) string {
 	id := order.GetPreemptedFor().GetOperationId()
-	if id == "" || order.GetMessage() != "" {
+	switch {
+	case order.GetMessage() != "":
 		return order.GetMessage()
+	case id == "" && order.GetAbortReason() == reasonOvercommit:
+		return "the pods of the node hold more than it has for them now"
+	case id == "" && order.GetAbortReason() == reasonPreemption:
+		return "the pool of the pod, or one above it, holds more than it may"
+	case id == "":
+		return ""
 	}
 	if op := p.guests.ids[id]; op != nil {
 		return fmt.Sprintf("preempted for operation %s of pool %s", op.alias, op.place.Pool)

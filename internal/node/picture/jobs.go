@@ -55,8 +55,8 @@ func (p *Picture) start(now time.Time, n *node, s *nodeproto.Start) {
 		p.finish(now, j, notStarted(j.identity, reasonNodeOffline, "the node is no longer in the Kubernetes cluster", now))
 		return
 	}
-	if why := p.options.obstacles(n.object); len(why) > 0 {
-		p.finish(now, j, notStarted(j.identity, reasonDisabled, why[0], now))
+	if why := p.closedTo(n, j); why != "" {
+		p.finish(now, j, notStarted(j.identity, reasonDisabled, why, now))
 		return
 	}
 	files, err := p.options.filesOf(s)
@@ -140,10 +140,12 @@ func (p *Picture) admit(now time.Time, n *node) {
 			n.queue = append(n.queue, number)
 			continue
 		}
-		switch why := p.options.obstacles(n.object); {
-		case j == nil || j.phase != waiting:
-		case len(why) > 0:
-			p.finish(now, j, notStarted(j.identity, reasonDisabled, why[0], now))
+		if j == nil || j.phase != waiting {
+			continue
+		}
+		switch why := p.closedTo(n, j); {
+		case why != "":
+			p.finish(now, j, notStarted(j.identity, reasonDisabled, why, now))
 		case p.hasRoom(n, j):
 			j.phase = creating
 			p.look(now, j)

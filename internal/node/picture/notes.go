@@ -49,7 +49,9 @@ func (p *Picture) explain(now time.Time) {
 	}
 	p.guests.notesAt = now
 	demands := map[*class]string{} // that nodes do not meet
-	for _, g := range p.guestList() {
+	list := p.guestList()
+	p.explainGroups(now, list)
+	for _, g := range list {
 		n := &g.note
 		if n.writing != nil || now.Before(n.retryAt) || !workload.Waits(g.pod) {
 			continue

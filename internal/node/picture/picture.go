@@ -36,7 +36,10 @@ type Picture struct {
 	lives   uint64          // incarnations given out
 	files   map[string]*taskFiles
 	guests  guests
-	latest  time.Time // that anybody has told
+	tasks   map[taskKey]*ownTask // of ordinary operations, that say something about their pods
+	// tasksStale reports that there may be others.
+	tasksStale bool
+	latest     time.Time // that anybody has told
 
 	effects Effects
 }
@@ -70,6 +73,7 @@ type node struct {
 	lostAt     time.Time     // when it was first seen not ready; zero while it is ready
 	memory     MemoryFigures // what its kubelet said last
 	measuredAt time.Time     // when its kubelet was asked last
+	unmeasured time.Time     // since when there are no newer figures; zero while nothing is to be measured
 	exchange   exchange
 	// refusals are why it denies classes, as far as that depends on the node alone; avoided is until when it denies them
 	// because it did not have room in time.
@@ -127,7 +131,7 @@ type otherPod struct {
 func New(o Options, now time.Time) *Picture {
 	return &Picture{
 		options: o, began: now, nodes: map[string]*node{}, jobs: map[uint64]*job{}, uids: map[types.UID]*job{}, hot: map[string]bool{}, found: map[string]*corev1.Pod{},
-		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{}, guests: newGuests(), latest: now,
+		orphans: map[types.UID]*orphan{}, others: map[types.UID]otherPod{}, files: map[string]*taskFiles{}, guests: newGuests(), tasks: map[taskKey]*ownTask{}, tasksStale: true, latest: now,
 	}
 }
 
@@ -280,6 +284,7 @@ func (p *Picture) open(now time.Time, n *node, jobs []nodeproto.RestoredJob) {
 // PodSeen records a pod as the API server has it.
 func (p *Picture) PodSeen(now time.Time, pod *corev1.Pod) {
 	p.neighbour(pod, false)
+	p.stranger(pod, false)
 	p.stand(pod, p.guests.pods[pod.UID])
 	if workload.IsOurs(pod) {
 		p.guestSeen(now, pod)
@@ -343,6 +348,7 @@ func (p *Picture) seen(now time.Time, j *job, pod *corev1.Pod) {
 // PodGone records that the API server no longer has a pod.
 func (p *Picture) PodGone(now time.Time, pod *corev1.Pod) {
 	p.neighbour(pod, true)
+	p.stranger(pod, true)
 	p.stir(p.guests.near.Remove(pod.UID))
 	p.guestGone(now, pod.UID)
 	if !p.synced {

@@ -108,9 +108,7 @@ func (o *Options) podOf(start *nodeproto.Start, files *files, node string, gpu c
 	for _, name := range own.ImagePullSecrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	for _, key := range o.ToleratedTaints {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
-	}
+	pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations = own.NodeSelector, own.Affinity, o.tolerationsOf(&own)
 	if pod.Spec.SecurityContext == nil {
 		pod.Spec.SecurityContext = defaultPodSecurity()
 	}
@@ -120,6 +118,14 @@ func (o *Options) podOf(start *nodeproto.Start, files *files, node string, gpu c
 	}
 	files.addTo(pod)
 	return pod, nil
+}
+
+// tolerationsOf returns what the pods of a task tolerate: what all jobs do, and what the task adds.
+func (o *Options) tolerationsOf(own *section) (list []corev1.Toleration) {
+	for _, key := range o.ToleratedTaints {
+		list = append(list, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+	}
+	return append(list, own.Tolerations...)
 }
 
 // defaultPodSecurity makes a pod run as a user without rights, as the level "restricted" requires.

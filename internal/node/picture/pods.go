@@ -63,6 +63,8 @@ type Standing struct {
 	Pending []Pending
 	// Classes is how many constraint classes are in use.
 	Classes int
+	// FiguresAge is how old the figures of kubelets are, those of the node with the oldest; zero if no node is measured.
+	FiguresAge time.Duration
 }
 
 // Pending is how many pods of a pool wait for a reason: that of their condition, "none" if there is none yet. Pods without a
@@ -86,6 +88,11 @@ func (p *Picture) Standing() Standing {
 		counts[key]++
 	}
 	s := Standing{Classes: len(p.guests.classes)}
+	for _, n := range p.nodes {
+		if !n.unmeasured.IsZero() {
+			s.FiguresAge = max(s.FiguresAge, p.latest.Sub(n.unmeasured))
+		}
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b Pending) int {
 		return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Reason, b.Reason))
 	}) {

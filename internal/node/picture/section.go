@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirhq/weir/internal/node/workload"
 )
 
 // section is what a task says about its pods, beside what its other options say.
@@ -24,9 +27,16 @@ type section struct {
 	// Evictable lets autoscalers move the task's pods.
 	Evictable bool `json:"evictable"`
 
-	NodeSelector json.RawMessage `json:"node_selector"`
-	Affinity     json.RawMessage `json:"affinity"`
-	Tolerations  json.RawMessage `json:"tolerations"`
+	// These decide on which nodes the task's pods may run.
+	NodeSelector map[string]string   `json:"node_selector"`
+	Affinity     *corev1.Affinity    `json:"affinity"`
+	Tolerations  []corev1.Toleration `json:"tolerations"`
+}
+
+// isChoosy reports whether the pods demand something of their nodes, or tolerate more than others.
+func (s *section) isChoosy() bool {
+	return len(s.NodeSelector)+len(s.Tolerations) > 0 || s.Affinity != nil ||
+		slices.ContainsFunc(s.Volumes, func(v volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 // volume is a volume of Kubernetes with the path at which the job sees it.
@@ -56,20 +66,18 @@ func readSection(extra []byte) (s section, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(outer.Kubernetes))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return s, fmt.Errorf("kubernetes/%s: want %s, not %s", strings.ReplaceAll(wrong.Field, ".", "/"), wordOf(wrong.Type), valueWords[strings.Fields(wrong.Value)[0]])
+		}
 		return s, fmt.Errorf("kubernetes: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return s, s.check()
 }
 
 func (s *section) check() error {
-	if len(s.NodeSelector) > 0 {
-		return errors.New("kubernetes/node_selector: not supported yet: choose nodes with scheduling_tag_filter, by tags such as topology.kubernetes.io/zone=a")
-	}
-	if len(s.Affinity) > 0 {
-		return errors.New("kubernetes/affinity: not supported yet: choose nodes with scheduling_tag_filter")
-	}
-	if len(s.Tolerations) > 0 {
-		return errors.New("kubernetes/tolerations: not supported yet: scheduler/kubernetes/tolerated_taints holds for all jobs")
+	if err := workload.CheckNodeChoice(s.NodeSelector, s.Affinity, s.Tolerations); err != nil {
+		return fmt.Errorf("kubernetes/%w", err)
 	}
 	for i := range s.Volumes {
 		v := &s.Volumes[i]
@@ -94,6 +102,24 @@ func (s *section) check() error {
 		}
 	}
 	return nil
+}
+
+// valueWords are the words for values of JSON.
+var valueWords = map[string]string{"object": "a map", "array": "a list", "number": "a number", "string": "a string", "bool": "true or false"}
+
+// wordOf returns the words for what a type accepts.
+func wordOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct, reflect.Pointer:
+		return "a map"
+	}
+	return "a whole number"
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -15,20 +15,21 @@ type WriteKind uint8
 
 // Kinds of writes, and of the reads that writes depend on.
 const (
-	Create      WriteKind = iota // the pod; if it exists, it is read
-	Find                         // reads the pod
-	Delete                       // the pod with this UID, with a grace period
-	Release                      // takes the finalizer off the pod with this UID
-	ReadLog                      // the last Limit bytes of the output of the job
-	CreateFiles                  // a ConfigMap with files; that it exists is as good
-	DeleteFiles                  // a ConfigMap with files
-	Resize                       // changes the CPU that the pod with this UID requests
-	Bind                         // the pod with this UID to Node, with Annotation; if it is bound already, it is read
-	Evict                        // the pod with this UID, unless a disruption budget protects it
-	Explain                      // sets the condition PodScheduled of the pod with this UID
+	Create       WriteKind = iota // the pod; if it exists, it is read
+	Find                          // reads the pod
+	Delete                        // the pod with this UID, with a grace period
+	Release                       // takes the finalizer off the pod with this UID
+	ReadLog                       // the last Limit bytes of the output of the job
+	CreateFiles                   // a ConfigMap with files; that it exists is as good
+	DeleteFiles                   // a ConfigMap with files
+	Resize                        // changes the CPU that the pod with this UID requests
+	Bind                          // the pod with this UID to Node, with Annotation; if it is bound already, it is read
+	Evict                         // the pod with this UID, unless a disruption budget protects it
+	Explain                       // sets the condition PodScheduled of the pod with this UID
+	ExplainGroup                  // sets the condition of the PodGroup with this UID that states whether it is Scheduled
 )
 
-var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize", "bind", "evict", "explain"}
+var writeNames = [...]string{"create", "find", "delete", "release", "read_log", "create_files", "delete_files", "resize", "bind", "evict", "explain", "explain_group"}
 
 // String returns the name of the kind.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -50,6 +51,7 @@ type Write struct {
 	Annotation      string // of the job
 	Reason, Message string
 	Preempted       bool // an eviction is a preemption
+	Scheduled       bool // a PodGroup has its pods on nodes
 }
 
 // OutcomeKind is how a write ended.
@@ -85,6 +87,10 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 	}
 	if w.Kind == Explain {
 		p.explained(now, w, outcome)
+		return
+	}
+	if w.Kind == ExplainGroup {
+		p.groupExplained(now, w, outcome)
 		return
 	}
 	if w.Job == 0 {

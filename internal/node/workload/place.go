@@ -27,6 +27,11 @@ type PodGroup struct {
 	Labels, Annotations map[string]string
 	// Unsupported is the path of a field that Weir does not support, empty if there is none.
 	Unsupported string
+
+	UID types.UID
+	// Scheduled reports that its condition states that it is scheduled; Reason is that of a condition that states the opposite.
+	Scheduled bool
+	Reason    string
 }
 
 // Around is what is known beside a pod.
