@@ -53,6 +53,8 @@ func unsupported(spec *nodev1.JobSpec) error {
 		return errors.New("network: none is not supported on Kubernetes: use a NetworkPolicy")
 	case spec.GetGpuCheck() != nil:
 		return errors.New("gpu_check_binary_path: not supported on Kubernetes")
+	case spec.GetInodeLimit() > 0:
+		return errors.New("inode_limit: not supported on Kubernetes: kubelets limit bytes, not files; use disk_space_limit")
 	case len(spec.GetStdin()) > 0:
 		return errors.New("stdin: not supported on Kubernetes")
 	}

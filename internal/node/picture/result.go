@@ -219,11 +219,13 @@ func memoryExceeded(spec *nodev1.JobSpec, own *figures) verdict {
 func byCluster(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) (v verdict, decided bool) {
 	reason, message := pod.Status.Reason, pod.Status.Message
 	switch {
-	case reason == "Evicted" && strings.Contains(message, "memory"):
+	case reason == "Evicted" && strings.Contains(message, "low on resource: memory"):
 		if strings.Contains(message, "has larger consumption of memory") {
 			return aborted(jobproxy.ResourceOverdraft, message), true
 		}
 		return aborted(reasonOvercommit, message), true
+	case reason == "Evicted" && exceedsOwnDisk(message):
+		return failed(jobproxy.CodeGeneric, "Disk limit exceeded: "+message), true
 	case reason == "Evicted":
 		return aborted(jobproxy.OtherReason, message), true
 	case strings.HasPrefix(reason, "OutOf"):
@@ -254,6 +256,19 @@ func byCluster(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) (v verdi
 		}
 	}
 	return verdict{}, false
+}
+
+// exceedsOwnDisk reports whether a kubelet evicted a pod because its files take more than its own limits allow. The node
+// had room, so the job would exceed them again.
+func exceedsOwnDisk(message string) bool {
+	for _, words := range []string{
+		"Usage of EmptyDir volume", "Pod ephemeral local storage usage exceeds", "exceeded its local ephemeral storage limit",
+	} {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // byOrder judges a job that was asked to end.
