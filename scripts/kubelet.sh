@@ -154,6 +154,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   address = "$dir/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "weir.test/pause:1"
+  restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "$dir/cni"
@@ -274,16 +275,17 @@ say() {
     local command code=0
     command=$(cat)
     printf '\n$ %s\n' "$command"
-    timeout 300 bash -c ". '$dir/try.sh'; $command" 2>&1 || code=$?
+    timeout 90 bash -c ". '$dir/try.sh'; $command" 2>&1 || code=$?
     [ $code = 0 ] || echo "(exit code $code)"
 }
 
 # The functions of the transcript.
 helpers() {
     cat <<'EOF'
-until_true() { for _ in $(seq 600); do eval "$1" >/dev/null 2>&1 && return; sleep 0.2; done; echo "NOT SO: $1"; return 1; }
+until_true() { for _ in $(seq 80); do eval "$1" >/dev/null 2>&1 && return; sleep 1; done; echo "NOT SO: $1"; return 1; }
 running() { until_true "weir op jobs $1 --state running -q | grep -q ."; weir op jobs "$1" --state running -q | tail -1; }
 pods() { kubectl -n weir-jobs get pods -l "weir.dev/operation=$1" -o name; }
+gone() { until_true "test -z \"\$(pods $1)\""; }
 last() { weir op list -q | head -1; }
 EOF
 }
@@ -296,7 +298,7 @@ try() {
     cd "$dir/work"
     specifications
     printf '## The cluster\n'
-    say <<<'kubectl version; containerd --version; runc --version | head -1; uname -r'
+    say <<<'grep "k8s.io/kubernetes " '"$root"'/test/kubelet/go.mod; containerd --version; runc --version | head -1; uname -r'
     say <<<'kubectl get nodes -o wide; weir nodes'
     way_a
     way_b
@@ -308,7 +310,7 @@ try() {
 specifications() {
     cat >reclaim.yaml <<'EOF'
 tasks: {main: {job_count: 1, command: sleep 600, cpu_limit: 1, memory_limit: 64MiB}}
-job_cpu_monitor: {enable_cpu_reclaim: true, smoothing_factor: 1, vote_window_size: 1, vote_decision_threshold: 1}
+job_cpu_monitor: {enable_cpu_reclaim: true, smoothing_factor: 1, vote_window_size: 2, vote_decision_threshold: 1, decrease_coefficient: 0.5, min_cpu_limit: 0.1}
 EOF
     cat >disk.yaml <<'EOF'
 tasks: {main: {job_count: 1, command: "dd if=/dev/zero of=large bs=1M count=32; sleep 300", disk_space_limit: 8MiB, memory_limit: 128MiB}}
@@ -316,14 +318,12 @@ max_failed_job_count: 1
 EOF
     cat >polite.yaml <<'EOF'
 pool: low
-tasks: {main: {job_count: 2, cpu_limit: 0.9, memory_limit: 64MiB, interruption_signal: SIGINT, command: "trap 'echo asked to end; exit 130' INT; echo attempt; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"}}
+tasks: {main: {job_count: 4, cpu_limit: 0.5, memory_limit: 64MiB, interruption_signal: SIGINT, command: "trap 'echo asked to end; exit 130' INT; echo attempt; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"}}
 EOF
     cat >pools.yaml <<'EOF'
-trees:
-  default:
-    pools:
-      low: {weight: 1}
-      high: {strong_guarantee_resources: {cpu: 1}, fair_share_preemption_timeout: 1s}
+pools:
+  low: {weight: 1}
+  high: {strong_guarantee_resources: {cpu: 1}, fair_share_preemption_timeout: 1s}
 EOF
     cat >gang.yaml <<'EOF'
 apiVersion: v1
@@ -331,6 +331,7 @@ kind: Pod
 metadata: {name: NAME, labels: {weir.dev/group: trio, weir.dev/pool: low}, annotations: {weir.dev/gang-size: "3"}}
 spec:
   schedulerName: weir
+  automountServiceAccountToken: false
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: weir.test/busybox:1, command: [sleep, "600"], resources: {requests: {cpu: 500m, memory: 32Mi}}}]
@@ -354,6 +355,7 @@ metadata:
   ownerReferences: [{apiVersion: batch/v1, kind: Job, name: hello, uid: UID, controller: true}]
 spec:
   schedulerName: weir
+  automountServiceAccountToken: false
   restartPolicy: Never
   containers: [{name: main, image: weir.test/busybox:1, command: [sh, -c, "echo hello; sleep 2"], resources: {requests: {cpu: 500m, memory: 32Mi}}}]
 EOF
@@ -371,19 +373,19 @@ way_a() {
     say <<<'weir run -d -q -- '\''i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo line $i; sleep 1; done'\''; timeout 5 weir job logs -f $(running $(last)); true'
     say <<<'weir job exec $(running $(last)) -- sh -c '\''id; ps; exit 7'\'
     say <<<'echo '\''echo from the shell; tty; exit 4'\'' | script -qec "weir job shell $(running $(last))" /dev/null'
-    say <<<'until_true "weir nodes -o json | jq -e '\''.. | .memory_usage? // empty | select(. > 0)'\''"; weir nodes; weir job get $(running $(last)); weir op wait $(last)'
+    say <<<'weir run -d -q -- '\''i=0; while :; do i=$((i+1)); done'\''; job=$(running $(last)); until_true "weir job get $job -o json | jq -e \".brief_statistics.user_job_memory > 0\""; weir job get $job -o json | jq -c .brief_statistics; weir op abort $(last)'
 
     printf '\n### Files and artifacts\n'
-    say <<<'echo small >small; head -c 3000000 /dev/urandom >large; sha256sum small large; weir run --file small --file large --output result -- '\''sha256sum small large; mkdir result; wc -c small large >result/sizes'\''; weir op artifacts $(last); weir op artifacts $(last) --help | head -12'
+    say <<<'echo small >small; head -c 3000000 /dev/urandom >large; sha256sum small large; weir run --file small --file large --output result -- '\''sha256sum small large; mkdir result; wc -c small large >result/sizes'\''; weir op artifacts $(last)'
 
     printf '\n### Limits\n'
     say <<<'weir run --memory 64MiB -- '\''a=x; while :; do a=$a$a; sleep 0.2; done'\''   # grows slowly: its first process ends it'
-    say <<<'weir run --memory 64MiB -- '\''tail /dev/zero'\''   # grows at once: the kernel ends it'
+    say <<<'weir run --memory 64MiB -- '\''dd if=/dev/zero of=/dev/null bs=500M count=1'\''   # grows at once: the kernel ends it'
     say <<<'weir run --time-limit 3s -- sleep 600'
     say <<<'weir op start --wait disk.yaml'
 
     printf '\n### Ends that somebody else wants\n'
-    say <<<'weir run -d -q -- sleep 600; running $(last); weir op abort $(last); until_true "test -z \"$(pods $(last))\""; weir op get $(last) | head -20'
+    say <<<'weir run -d -q -- sleep 600; running $(last); weir op abort $(last); gone $(last); weir op get $(last) | head -20'
     say <<<'weir run -d -q -- sleep 600; running $(last); kubectl -n weir-jobs delete --wait=false $(pods $(last)); until_true "test \$(weir op jobs $(last) -q | wc -l) = 2"; running $(last); weir op jobs $(last); weir op abort $(last)'
     say <<<'weir run -d -q -- sleep 600; job=$(running $(last)); pid=$(cat ../pids/kubelet); kill $pid; until_true "! kill -0 $pid"; start-kubelet; until_true "kubectl -n weir-jobs exec $(pods $(last)) -- true"; weir op jobs $(last); weir op abort $(last)'
 
@@ -391,14 +393,14 @@ way_a() {
     say <<<'weir op start reclaim.yaml; job=$(running $(last)); pod=$(pods $(last)); until_true "kubectl -n weir-jobs get $pod -o jsonpath={.status.containerStatuses[0].resources.requests.cpu} | grep -v ^1$"; kubectl -n weir-jobs get $pod -o json | jq -c ".spec.containers[0].resources, .status.containerStatuses[0].resources"; kubectl -n weir-jobs exec $pod -- cat /sys/fs/cgroup/cpu/cpu.shares; weir job get $job; weir op abort $(last)'
 
     printf '\n### Preemption\n'
-    say <<<'weir apply pools.yaml; weir op start polite.yaml; low=$(last); until_true "test \$(weir op jobs $low --state running -q | wc -l) = 2"; weir run -p high --cpu 1 -- echo I am in; weir op jobs $low; weir events | tail -5; weir op abort $low'
+    say <<<'weir apply -f pools.yaml; weir op start polite.yaml; low=$(last); until_true "test \$(weir op jobs $low --state running -q | wc -l) = 4"; weir run -p high --cpu 1 -- echo I am in; weir op jobs $low; weir events | tail -5; weir op abort $low'
 }
 
 way_b() {
     printf '\n## Way B: pods of others\n'
     # Nothing here runs controllers, so the pods of the Job are made by hand, as its controller would.
     say <<<'kubectl create namespace shop; kubectl -n shop create serviceaccount default; kubectl -n shop create -f job.yaml; uid=$(kubectl -n shop get job hello -o jsonpath={.metadata.uid}); for i in 1 2; do sed "s/NAME/hello-$i/; s/UID/$uid/" job-pod.yaml | kubectl -n shop apply -f -; done; until_true "kubectl -n shop get pods | grep -c Completed | grep 2"; kubectl -n shop get pods -o wide; kubectl -n shop logs hello-1; weir op list | head -3; kubectl -n shop get events'
-    say <<<'for name in a b; do sed "s/NAME/$name/" gang.yaml | kubectl -n shop apply -f -; done; until_true "kubectl -n shop get pod a -o yaml | grep WeirGang"; kubectl -n shop get pod a -o json | jq -c ".status.conditions"; kubectl weir explain pod/a -n shop'
+    say <<<'for name in a b; do sed "s/NAME/$name/" gang.yaml | kubectl -n shop apply -f -; done; until_true "kubectl -n shop get pod a -o yaml | grep WeirGang"; kubectl -n shop get pod a -o json | jq -c ".status.conditions"; kubectl weir explain pod:shop/a'
     say <<<'sed "s/NAME/c/" gang.yaml | kubectl -n shop apply -f -; until_true "kubectl -n shop get pods | grep -c Running | grep 3"; kubectl -n shop get pods -o wide; weir op list | head -3; weir nodes; kubectl -n shop delete pods a b c'
     say <<<'sed "s/NAME/lost/; s/weir.dev.pool: low/weir.dev\/pool: nowhere/" gang.yaml | kubectl -n shop apply -f -; until_true "kubectl -n shop get pod lost -o yaml | grep WeirPoolDenied"; kubectl -n shop get pod lost -o json | jq -c ".status.conditions"; kubectl -n shop get events; kubectl -n shop delete pod lost'
     say <<<'sed "s/NAME/greedy/; s/500m/64/; s/gang-size: .3./gang-size: \"1\"/" gang.yaml | kubectl -n shop apply -f -; until_true "kubectl -n shop get pod greedy -o yaml | grep Unschedulable"; kubectl -n shop get pod greedy -o json | jq -c ".status.conditions"; kubectl -n shop delete pod greedy'

@@ -116,10 +116,6 @@ func (o *Options) podOf(start *nodeproto.Start, files *files, node string, gpu c
 	if pod.Spec.SecurityContext == nil {
 		pod.Spec.SecurityContext = defaultPodSecurity()
 	}
-	if limit := nodeproto.Duration(spec.GetJobTimeLimitUs()); limit > 0 {
-		seconds := max(1, int64(limit.Seconds()))
-		pod.Spec.ActiveDeadlineSeconds = &seconds
-	}
 	files.addTo(pod)
 	return pod, nil
 }
@@ -190,6 +186,9 @@ func commandOf(spec *nodev1.JobSpec, files *files) []string {
 	}
 	if limit := spec.GetMemoryLimit(); limit > 0 {
 		command = append(command, "--memory-limit", strconv.FormatInt(limit, 10))
+	}
+	if limit := nodeproto.Duration(spec.GetJobTimeLimitUs()); limit > 0 { // activeDeadlineSeconds of the pod would count its preparation too
+		command = append(command, "--time-limit", limit.String())
 	}
 	if files != nil && files.killAfter > 0 {
 		command = append(command, "--kill-after", strconv.FormatInt(seconds(files.killAfter), 10))

@@ -39,6 +39,8 @@ type figures struct {
 	// MemoryExceeded is how much the job used when it was ended for that, and Processes the largest ones then.
 	MemoryExceeded int64           `json:"memory_exceeded_bytes"`
 	Processes      json.RawMessage `json:"processes"`
+	// TimeLimitExceeded is set if the command was ended at job_time_limit.
+	TimeLimitExceeded bool `json:"time_limit_exceeded"`
 	// Unprepared is why the command did not start; Artifacts is what became of its files.
 	Unprepared string         `json:"unprepared"`
 	Artifacts  *podfiles.Kept `json:"artifacts"`
@@ -179,6 +181,9 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 			return aborted(cmp.Or(ordered.reason, jobproxy.OtherReason), ordered.message)
 		}
 		return aborted(jobproxy.OtherReason, own.Unprepared)
+	}
+	if own != nil && own.TimeLimitExceeded {
+		return failed(jobproxy.CodeTimeLimitExceeded, "Job time limit exceeded")
 	}
 	if own != nil && own.MemoryExceeded > 0 {
 		return memoryExceeded(spec, own)
