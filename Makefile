@@ -162,6 +162,10 @@ e2e: ## the documents' example and gangs on a Kubernetes cluster of pretended no
 	go run ./test/tools
 	WEIR_NODES=$(NODES) go test $(AGAIN) -timeout 1h -v -run '^TestLarge' ./test/kube
 
+.PHONY: kubelet
+kubelet: build ## jobs and pods on one real kubelet with containerd on this machine, as a transcript (as root; it builds them once, in about twenty minutes of CPU time)
+	@scripts/kubelet.sh
+
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there
 	@scripts/v2.sh bin/v2

@@ -30,7 +30,13 @@ var (
 	Oracle    = Tool{"oracle", "controlplane", "./oracle"} // the filters of kube-scheduler
 	// Scheduler is kube-scheduler itself. Only benchmarks start it, and they build it.
 	Scheduler = Tool{"kube-scheduler", "controlplane", "k8s.io/kubernetes/cmd/kube-scheduler"}
+	// Kubelet and Kubectl are for scripts/kubelet.sh, which builds them.
+	Kubelet = Tool{"kubelet", "kubelet", "k8s.io/kubernetes/cmd/kubelet"}
+	Kubectl = Tool{"kubectl", "kubelet", "k8s.io/kubernetes/cmd/kubectl"}
 )
+
+// Tools are all of them.
+var Tools = []Tool{Helm, Etcd, APIServer, Oracle, Scheduler, Kubelet, Kubectl}
 
 var (
 	// ErrNotBuilt means that a tool has not been built yet.

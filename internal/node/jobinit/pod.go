@@ -39,12 +39,12 @@ type PodFiles struct {
 
 // Pod is an init that is the first process of a pod and has no privileges. The arguments are
 //
-//	[--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]
+//	[--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--time-limit DURATION] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]
 //
 // It runs the command in a session of its own, passes its output on, forwards signals to it, and reaps whatever is left
 // to it. The command gets the interruption signal instead of SIGTERM, by which Kubernetes ends pods, and is killed if it
-// still runs when the time for that has passed, or when the container uses more memory than the limit. When the command ends, the init ends what the command left behind, writes the
-// outcome and statistics to the file, and returns the command's exit code, or 128 and the number of the signal that ended it.
+// still runs when the time for that has passed, when it has run for the time limit, or when the container uses more memory than the limit. When the command ends, the init ends what
+// the command left behind, writes the outcome and statistics to the file, and returns the command's exit code, or 128 and the number of the signal that ended it.
 func Pod(arguments []string, files PodFiles) int {
 	call, command, err := readPodArguments(arguments)
 	if err != nil {
@@ -88,6 +88,14 @@ func Pod(arguments []string, files PodFiles) int {
 	}
 	done := make(chan struct{})
 	go call.memory.watch(pid, done)
+	var late atomic.Bool
+	if call.timeLimit > 0 {
+		limit := time.AfterFunc(call.timeLimit, func() {
+			late.Store(true)
+			unix.Kill(-pid, unix.SIGKILL)
+		})
+		defer limit.Stop()
+	}
 	var asked atomic.Bool
 	go call.forward(signals, pid, &asked)
 	var copies sync.WaitGroup
@@ -107,7 +115,7 @@ func Pod(arguments []string, files PodFiles) int {
 	if files.Keep != nil {
 		kept = files.Keep(end.Status.Exited() && end.Status.ExitStatus() == 0, asked.Load())
 	}
-	call.report(describePod(end.Status, streams, &call.memory, kept))
+	call.report(describePod(end.Status, streams, &call.memory, late.Load() && end.Status.Signaled(), kept))
 	if end.Status.Signaled() {
 		return podSignalBase + int(end.Status.Signal())
 	}
@@ -157,6 +165,7 @@ type podCall struct {
 	result       string
 	interruption syscall.Signal
 	killAfter    time.Duration // zero: the kubelet does that
+	timeLimit    time.Duration // of the command; zero: none
 	memory       podMemory
 }
 
@@ -172,7 +181,7 @@ func (c *podCall) report(text []byte) {
 
 func readPodArguments(arguments []string) (c *podCall, command []string, err error) {
 	c = &podCall{}
-	const usage = "want [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]"
+	const usage = "want [--result FILE] [--interruption-signal NAME] [--kill-after SECONDS] [--time-limit DURATION] [--memory-limit BYTES] [--] COMMAND [ARGUMENT...]"
 	c.interruption, c.memory.root = syscall.SIGTERM, groupsPath
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "--") {
 		flag := arguments[0]
@@ -197,6 +206,10 @@ func readPodArguments(arguments []string) (c *podCall, command []string, err err
 				return c, nil, errors.New("weir-pod " + PodFlag + ": --kill-after: " + value + " is no number of seconds")
 			}
 			c.killAfter = time.Duration(seconds) * time.Second
+		case flag == "--time-limit" && value != "":
+			if c.timeLimit, err = time.ParseDuration(value); err != nil {
+				return c, nil, errors.New("weir-pod " + PodFlag + ": --time-limit: " + value + " is no duration")
+			}
 		case flag == "--memory-limit" && value != "":
 			if c.memory.limit, err = strconv.ParseInt(value, 10, 64); err != nil {
 				return c, nil, errors.New("weir-pod " + PodFlag + ": --memory-limit: " + value + " is no number of bytes")
@@ -280,8 +293,9 @@ func (s *podStream) copy() {
 	}
 }
 
-// describePod returns the outcome of a command as JSON, with what became of its files.
-func describePod(status syscall.WaitStatus, streams [2]podStream, memory *podMemory, kept string) []byte {
+// describePod returns the outcome of a command as JSON, with what became of its files. late means that it was ended at its
+// time limit.
+func describePod(status syscall.WaitStatus, streams [2]podStream, memory *podMemory, late bool, kept string) []byte {
 	var usage unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &usage) // all processes that were waited for
 	code, killedBy := status.ExitStatus(), 0
@@ -304,6 +318,9 @@ func describePod(status syscall.WaitStatus, streams [2]podStream, memory *podMem
 	}
 	if used := memory.exceeded.Load(); used > 0 {
 		text = append(strconv.AppendInt(append(text, `, "memory_exceeded_bytes": `...), used, 10), `, "processes": `+*memory.processes.Load()...)
+	}
+	if late {
+		text = append(text, `, "time_limit_exceeded": true`...)
 	}
 	if kept != "" {
 		text = append(text, `, "artifacts": `+kept...)

@@ -86,6 +86,27 @@ func TestAPodPassesOnOutputAndCountsWhatItsCommandUsed(t *testing.T) {
 	}
 }
 
+// The time limit is that of the command: bringing its image and files does not count.
+func TestAPodEndsItsCommandAtTheTimeLimit(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result")
+	var ended *exec.ExitError
+	if err := pod("--result", result, "--time-limit", "50ms", "--", "sh", "-c", "sleep 1000; true").Run(); !errors.As(err, &ended) || ended.ExitCode() != podSignalBase+int(syscall.SIGKILL) {
+		t.Errorf("%v", err)
+	}
+	if data, err := os.ReadFile(result); err != nil || !strings.Contains(string(data), `"time_limit_exceeded": true`) {
+		t.Errorf("%v: %s", err, data)
+	}
+	if err := pod("--result", result, "--time-limit", "1000s", "--", "true").Run(); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(result); err != nil || strings.Contains(string(data), "time_limit") {
+		t.Errorf("%v: %s", err, data)
+	}
+	if err := pod("--time-limit", "soon", "true").Run(); !errors.As(err, &ended) || ended.ExitCode() != podWrongCall {
+		t.Errorf("no duration: %v", err)
+	}
+}
+
 func TestAPodSendsTheInterruptionSignalInsteadOfSIGTERM(t *testing.T) {
 	command := pod("--interruption-signal", "SIGUSR1", "--", "sh", "-c", `trap 'exit 9' USR1; trap 'exit 8' TERM; echo ready; while :; do sleep 0.01; done`)
 	out, err := command.StdoutPipe()

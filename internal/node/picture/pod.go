@@ -53,6 +53,8 @@ func unsupported(spec *nodev1.JobSpec) error {
 		return errors.New("network: none is not supported on Kubernetes: use a NetworkPolicy")
 	case spec.GetGpuCheck() != nil:
 		return errors.New("gpu_check_binary_path: not supported on Kubernetes")
+	case spec.GetInodeLimit() > 0:
+		return errors.New("inode_limit: not supported on Kubernetes: kubelets limit bytes, not files; use disk_space_limit")
 	case len(spec.GetStdin()) > 0:
 		return errors.New("stdin: not supported on Kubernetes")
 	}
@@ -111,10 +113,6 @@ func (o *Options) podOf(start *nodeproto.Start, files *files, node string, gpu c
 	pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations = own.NodeSelector, own.Affinity, o.tolerationsOf(&own)
 	if pod.Spec.SecurityContext == nil {
 		pod.Spec.SecurityContext = defaultPodSecurity()
-	}
-	if limit := nodeproto.Duration(spec.GetJobTimeLimitUs()); limit > 0 {
-		seconds := max(1, int64(limit.Seconds()))
-		pod.Spec.ActiveDeadlineSeconds = &seconds
 	}
 	files.addTo(pod)
 	return pod, nil
@@ -194,6 +192,9 @@ func commandOf(spec *nodev1.JobSpec, files *files) []string {
 	}
 	if limit := spec.GetMemoryLimit(); limit > 0 {
 		command = append(command, "--memory-limit", strconv.FormatInt(limit, 10))
+	}
+	if limit := nodeproto.Duration(spec.GetJobTimeLimitUs()); limit > 0 { // activeDeadlineSeconds of the pod would count its preparation too
+		command = append(command, "--time-limit", limit.String())
 	}
 	if files != nil && files.killAfter > 0 {
 		command = append(command, "--kill-after", strconv.FormatInt(seconds(files.killAfter), 10))

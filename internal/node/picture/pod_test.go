@@ -12,6 +12,7 @@ func TestWhatAPodCannotGiveIsRefusedByName(t *testing.T) {
 		"layer_paths":           {Image: &nodev1.JobImage{Layers: []*nodev1.Content{{}}}},
 		"network":               {Network: "none"},
 		"gpu_check_binary_path": {GpuCheck: &nodev1.GpuCheck{}},
+		"inode_limit":           {InodeLimit: 5},
 		"stdin":                 {Stdin: []byte("x")},
 	} {
 		if err := unsupported(spec); err == nil || !strings.HasPrefix(err.Error(), option) {

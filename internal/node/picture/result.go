@@ -39,6 +39,8 @@ type figures struct {
 	// MemoryExceeded is how much the job used when it was ended for that, and Processes the largest ones then.
 	MemoryExceeded int64           `json:"memory_exceeded_bytes"`
 	Processes      json.RawMessage `json:"processes"`
+	// TimeLimitExceeded is set if the command was ended at job_time_limit.
+	TimeLimitExceeded bool `json:"time_limit_exceeded"`
 	// Unprepared is why the command did not start; Artifacts is what became of its files.
 	Unprepared string         `json:"unprepared"`
 	Artifacts  *podfiles.Kept `json:"artifacts"`
@@ -180,6 +182,9 @@ func verdictOf(spec *nodev1.JobSpec, pod *corev1.Pod, ended *corev1.ContainerSta
 		}
 		return aborted(jobproxy.OtherReason, own.Unprepared)
 	}
+	if own != nil && own.TimeLimitExceeded {
+		return failed(jobproxy.CodeTimeLimitExceeded, "Job time limit exceeded")
+	}
 	if own != nil && own.MemoryExceeded > 0 {
 		return memoryExceeded(spec, own)
 	}
@@ -219,11 +224,13 @@ func memoryExceeded(spec *nodev1.JobSpec, own *figures) verdict {
 func byCluster(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) (v verdict, decided bool) {
 	reason, message := pod.Status.Reason, pod.Status.Message
 	switch {
-	case reason == "Evicted" && strings.Contains(message, "memory"):
+	case reason == "Evicted" && strings.Contains(message, "low on resource: memory"):
 		if strings.Contains(message, "has larger consumption of memory") {
 			return aborted(jobproxy.ResourceOverdraft, message), true
 		}
 		return aborted(reasonOvercommit, message), true
+	case reason == "Evicted" && exceedsOwnDisk(message):
+		return failed(jobproxy.CodeGeneric, "Disk limit exceeded: "+message), true
 	case reason == "Evicted":
 		return aborted(jobproxy.OtherReason, message), true
 	case strings.HasPrefix(reason, "OutOf"):
@@ -254,6 +261,19 @@ func byCluster(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) (v verdi
 		}
 	}
 	return verdict{}, false
+}
+
+// exceedsOwnDisk reports whether a kubelet evicted a pod because its files take more than its own limits allow. The node
+// had room, so the job would exceed them again.
+func exceedsOwnDisk(message string) bool {
+	for _, words := range []string{
+		"Usage of EmptyDir volume", "Pod ephemeral local storage usage exceeds", "exceeded its local ephemeral storage limit",
+	} {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // byOrder judges a job that was asked to end.
