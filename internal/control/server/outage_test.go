@@ -108,7 +108,18 @@ func TestRequestsBehindABusyStoreShareBatchesOfBoundedSize(t *testing.T) {
 		}()
 		<-taken
 	}
-	for _, rows := range []int{1, fullBatch / 2, fullBatch, 3 * fullBatch, 1, 1} {
+	ask(1)
+	s.eventually("the first is with the store", func() bool {
+		flies, err := askHow(t.Context(), s.Server, true, func(t *term) (bool, error) {
+			t.answerNow = true
+			return t.flight != nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return flies
+	})
+	for _, rows := range []int{fullBatch / 2, fullBatch, 3 * fullBatch, 1, 1} {
 		ask(rows)
 	}
 	closed, err := askHow(t.Context(), s.Server, true, func(t *term) (int, error) {
