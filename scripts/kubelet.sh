@@ -8,12 +8,12 @@
 #	scripts/kubelet.sh env          print the variables with which weir and kubectl reach it
 #
 # It needs root and Debian's packages containerd, runc, busybox-static and containernetworking-plugins. The other programs are built from source once, in
-# about twenty minutes of CPU time. No registry is needed: the images are made here. Everything is in WEIR_KUBELET_DIR (/tmp/weir-kubelet), the bridge
+# about twenty minutes of CPU time. No registry is needed: the images are made here. Everything is in bin/kubelet (WEIR_KUBELET_DIR), the bridge
 # weir-kubelet0 and the control groups /weir-kubelet.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-dir=${WEIR_KUBELET_DIR:-/tmp/weir-kubelet}
+dir=${WEIR_KUBELET_DIR:-$root/bin/kubelet}
 bridge=weir-kubelet0
 gateway=10.77.0.1
 group=weir-kubelet
@@ -380,7 +380,7 @@ way_a() {
 
     printf '\n### Limits\n'
     say <<<'weir run --memory 64MiB -- '\''a=x; while :; do a=$a$a; sleep 0.2; done'\''   # grows slowly: its first process ends it'
-    say <<<'weir run --memory 64MiB -- '\''dd if=/dev/zero of=/dev/null bs=500M count=1'\''   # grows at once: the kernel ends it'
+    say <<<'weir run --memory 64MiB -- '\''dd if=/dev/zero of=/dev/null bs=500M count=1'\''   # grows at once: the kernel ends it, unless its first process is faster'
     say <<<'weir run --time-limit 3s -- sleep 600'
     say <<<'weir op start --wait disk.yaml'
 
