@@ -40,8 +40,9 @@ const (
 	mostCoverage    = 0.95
 	// forecastModel is the name of the stored model.
 	forecastModel = "run_times"
-	// forecastWait is how long a question waits for the first forecast of an operation.
-	forecastWait = 5 * time.Second
+	// forecastWait is how long a question waits for the first forecast of an operation. It is seldom more than a few
+	// seconds, but a busy machine gives ensembles little time.
+	forecastWait = 30 * time.Second
 	// forecastUpdate is the least update period in ensembles.
 	forecastUpdate = 5 * time.Second
 	// forecastRowsAtOnce is how many forecasts a batch stores.
