@@ -15,7 +15,7 @@ import (
 
 func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var tree, at string
+	var tree, at, namespace string
 	fix := &fixFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain OPERATION|JOB|POOL|POD|cluster",
@@ -26,7 +26,8 @@ start at the next heartbeats have no blockers.
 
 Explain a pool: what it uses, demands and is entitled to, and what it demands and does not have, by first blocker; pool:NAME is
 always a pool. Explain the cluster in the same way, tree by tree. Explain a job: where it runs and what may preempt it, or how it
-ended. Explain a pod of Kubernetes that Weir schedules: pod:NAMESPACE/NAME, or pod/NAME in the namespace that kubectl uses.
+ended. Explain a pod of Kubernetes that Weir schedules: pod:NAMESPACE/NAME, or pod/NAME in the namespace of -n or, without it,
+the one that kubectl uses.
 
 With --fix, list the least changes that start jobs of an operation now: each alone is enough, and each was tested on a copy of the
 cluster. What the user can do comes first, then what the owner of the pool can, then what an administrator can; among these, what
@@ -50,6 +51,9 @@ Otherwise an answer is about a moment at most one update period ago. Whatever it
 			return append(operations, pools...), directive
 		},
 		RunE: r.do(func(s *session, args []string) error {
+			if _, _, isPod := podName(args[0]); !isPod && namespace != "" {
+				return usageErrorf("--namespace is for pods, such as pod/web-0; %s is none", args[0])
+			}
 			if at != "" {
 				if fix.fix {
 					return usageErrorf("--fix is about now: use it without --at")
@@ -62,12 +66,13 @@ Otherwise an answer is about a moment at most one update period ago. Whatever it
 				}
 				return s.advise(args[0], options)
 			}
-			return s.explain(tree, args[0])
+			return s.explain(tree, namespace, args[0])
 		}),
 	}
 	fix.addTo(r, cmd)
 	cmd.Flags().StringVar(&at, "at", "", "explain this past moment, such as 2026-10-31T12:00:00Z, from the journal")
 	cmd.Flags().StringVar(&tree, "tree", "", "pool tree of a pool; the default one if unset")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of a pod; the one that kubectl uses if unset")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)
 }

@@ -10,21 +10,34 @@ import (
 	"github.com/weirhq/weir/internal/node/kube"
 )
 
-// podName reads the name of a pod: pod:NAMESPACE/NAME, or pod/NAME as kubectl writes it, in the namespace that kubectl uses.
+// podName reads the name of a pod: pod:NAMESPACE/NAME, or pod/NAME as kubectl writes it. namespace is "" if the text has none.
 func podName(text string) (namespace, name string, isPod bool) {
 	if rest, marked := strings.CutPrefix(text, "pod:"); marked {
-		namespace, name, both := strings.Cut(rest, "/")
-		if !both {
-			return kube.Namespace(), rest, true
+		if namespace, name, both := strings.Cut(rest, "/"); both {
+			return namespace, name, true
 		}
-		return namespace, name, true
+		return "", rest, true
 	}
 	for _, kind := range []string{"pod/", "pods/", "po/"} {
 		if name, marked := strings.CutPrefix(text, kind); marked {
-			return kube.Namespace(), name, true
+			return "", name, true
 		}
 	}
 	return "", "", false
+}
+
+// podNamespace chooses the namespace of a pod: that of its name, that of the flag, or the one that kubectl uses. The first two
+// must not differ.
+func podNamespace(named, flag string) (string, error) {
+	switch {
+	case named != "" && flag != "" && named != flag:
+		return "", usageErrorf("the pod is in namespace %s by its name, and in %s by --namespace", named, flag)
+	case named != "":
+		return named, nil
+	case flag != "":
+		return flag, nil
+	}
+	return kube.Namespace(), nil
 }
 
 // explainPod explains why a pod waits: as its condition does, and then as its operation's jobs do.

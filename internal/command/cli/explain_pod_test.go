@@ -8,8 +8,7 @@ import (
 )
 
 func TestNamesOfPodsAreRead(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/nowhere")
-	for text, want := range map[string][2]string{"pod:lab/web-0": {"lab", "web-0"}, "pod/web-0": {"default", "web-0"}, "po/x": {"default", "x"}, "pod:x": {"default", "x"}} {
+	for text, want := range map[string][2]string{"pod:lab/web-0": {"lab", "web-0"}, "pod/web-0": {"", "web-0"}, "po/x": {"", "x"}, "pod:x": {"", "x"}} {
 		if namespace, name, isPod := podName(text); !isPod || namespace != want[0] || name != want[1] {
 			t.Errorf("%s: %q, %q, %v", text, namespace, name, isPod)
 		}
@@ -18,6 +17,18 @@ func TestNamesOfPodsAreRead(t *testing.T) {
 		if _, _, isPod := podName(text); isPod {
 			t.Errorf("%s is no pod", text)
 		}
+	}
+}
+
+func TestTheNamespaceOfAPodIsThatOfItsNameOrOfTheFlag(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nowhere")
+	for given, want := range map[[2]string]string{{"lab", ""}: "lab", {"lab", "lab"}: "lab", {"", "shop"}: "shop", {"", ""}: "default"} {
+		if got, err := podNamespace(given[0], given[1]); got != want || err != nil {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+	if _, err := podNamespace("lab", "shop"); err == nil || !strings.Contains(err.Error(), "namespace lab by its name, and in shop by --namespace") {
+		t.Errorf("%v", err)
 	}
 }
 

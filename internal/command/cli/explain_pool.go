@@ -20,15 +20,19 @@ const poolPrefix = "pool:"
 // wholeCluster is the name that explains all trees.
 const wholeCluster = "cluster"
 
-// explain explains an operation, a job, a pool or the cluster.
-func (s *session) explain(tree, name string) error {
+// explain explains an operation, a job, a pool, a pod or the cluster.
+func (s *session) explain(tree, namespace, name string) error {
 	if name == wholeCluster {
 		return s.explainCluster()
 	}
 	if pool, marked := strings.CutPrefix(name, poolPrefix); marked {
 		return s.explainPool(tree, pool)
 	}
-	if namespace, pod, marked := podName(name); marked {
+	if named, pod, marked := podName(name); marked {
+		namespace, err := podNamespace(named, namespace)
+		if err != nil {
+			return err
+		}
 		return s.explainPod(namespace, pod)
 	}
 	if names, err := s.PoolNames(s.ctx, tree); err == nil && slices.Contains(names, name) && !beginningOfID.MatchString(name) {
