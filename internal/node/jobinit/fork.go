@@ -169,7 +169,11 @@ type refusal struct {
 
 // cloneArguments is the kernel's struct clone_args, as of Linux 5.7.
 type cloneArguments struct {
-	flags, handle, childThread, parentThread, exitSignal, stack, stackSize, tls, threads, threadsSize, group uint64
+	flags      uint64
+	_          [3]uint64 // handle and threads
+	exitSignal uint64
+	_          [5]uint64 // stack, thread-local storage, process ids
+	group      uint64
 }
 
 // fork starts the command's process and returns when it has become the command. The process is inside the group of

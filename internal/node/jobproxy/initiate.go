@@ -88,10 +88,10 @@ func (p *proxy) startInit() error {
 		return fmt.Errorf("end of the job: %w", err)
 	}
 	entrances, err := p.container.Entrances()
-	defer entrances.Close()
 	if err != nil {
 		return err
 	}
+	defer entrances.Close()
 	var volumes []*os.File
 	plan := p.plan(&entrances)
 	if p.usesRuntime() {

@@ -262,12 +262,14 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 	}
 	exit := os.NewFile(uintptr(memory), "exit")
 	entrances, err := p.container.Entrances()
+	if err != nil {
+		exit.Close()
+		return nil, err
+	}
 	defer entrances.Close()
 	var namespaces []*os.File
 	plan := p.sessionPlan(request, &entrances)
-	if err == nil {
-		namespaces, plan.Namespaces, err = otherNamespaces(job)
-	}
+	namespaces, plan.Namespaces, err = otherNamespaces(job)
 	defer closeAll(namespaces)
 	if err != nil {
 		exit.Close()
